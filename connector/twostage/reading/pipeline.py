@@ -62,27 +62,21 @@ def read_group(
 
     `still_wanted` is called before each row group's rows are fetched; it raises if they are no longer wanted.
     """
-    if group.rows is None:
-        with name_snapshot(group.context.snapshot_id):
-            yield from read_limited(group, metrics, still_wanted)
-    else:
-        yield from read_rows(group.rows, metrics)
-
-
-def read_limited(
-    group: TaskGroup, metrics: Metrics, still_wanted: Callable[[], None] | None
-) -> Iterator[pa.RecordBatch]:
-    """Yield the live, matching rows of all data files, at most ``context.limit`` of them."""
-    remaining = group.context.limit
-    for batch in read_tasks(group, metrics, still_wanted):
-        if remaining is not None:
-            batch = batch.slice(0, remaining)  # noqa: PLW2901
-            remaining -= batch.num_rows
-        metrics.add("rows.fetched", batch.num_rows)
-        yield batch
-        if remaining == 0:
-            metrics.add("tasks.limited")
-            return
+    context, remaining = group.context, group.context.limit
+    with name_snapshot(context.snapshot_id):
+        if group.rows is None:
+            batches = read_tasks(group, metrics, still_wanted)
+        else:
+            batches, remaining = read_rows(group.rows, metrics), None  # the plan has limited them
+        for batch in batches:
+            if remaining is not None:
+                batch = batch.slice(0, remaining)  # noqa: PLW2901
+                remaining -= batch.num_rows
+            metrics.add("rows.fetched", batch.num_rows)
+            yield batch
+            if remaining == 0:
+                metrics.add("tasks.limited")
+                return
 
 
 def read_tasks(

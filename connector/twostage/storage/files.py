@@ -35,7 +35,6 @@ from twostage.storage.location import (
     canonical_for,
     canonical_moved,
     check_location,
-    is_outside,
     join,
     parse_location,
     refuse,
@@ -414,7 +413,3 @@ def _transport_errors(storage: Storage, path: str) -> Iterator[None]:
     except CorruptFileError as error:
         text = error.message.removeprefix("File is damaged: ")
         raise StorageError("STORAGE_FAILED", f"Storage failed: {text}", path=path, stage="storage") from None
-    except MissingFileError as error:
-        if is_outside(storage, path):
-            error.hint = "If the table was copied from there, set allow-moved-paths=true."
-        raise

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from twostage.errors import (
     CorruptFileError,
-    MissingFileError,
     ResourceLimitError,
     StorageError,
     TwoStageError,
 )
-from twostage.storage.errors import hide_secrets
+from twostage.storage.errors import hide_secrets, missing
 from twostage.storage.expiry import expires_at, refused
-from twostage.storage.location import is_outside, parse_location
+from twostage.storage.location import parse_location
 from twostage.storage.reach import is_unreached, reach_hint
 
 if TYPE_CHECKING:
@@ -38,15 +37,7 @@ def error_of(file: RangedFile, failure: RequestFailedError, attempts: int) -> Tw
     text = hide_secrets(OSError(failure.text), secrets).removeprefix("OSError ")
     match failure.kind:
         case "missing":
-            return MissingFileError(
-                "MISSING_FILE",
-                "File is not in storage",
-                path=path,
-                stage=stage,
-                hint="If the table was copied from there, set allow-moved-paths=true."
-                if is_outside(storage, path)
-                else None,
-            )
+            return missing(path, stage, storage)
         case "denied":
             if vended is not None:
                 return refused(text, path, stage, vended.until, vended.failure)

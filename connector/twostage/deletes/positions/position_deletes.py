@@ -160,21 +160,22 @@ def _load_files(
     context: TableContext, task: DataFileWithDeletes, metrics: Metrics, contents: DeleteContents | None
 ) -> list[BitMap64]:
     """Return the positions of the task's data file in each positional delete file that has some."""
-    keys = [(one, _key(context, task, one)) for one in task.deletes if one.content == "position"]
-    missing = [delete for delete, key in keys if CACHE.get(key) is None]
+    deletes = [delete for delete in task.deletes if delete.content == "position"]
+    keys = [(delete, _key(context, task, delete), _only(context, task, delete)) for delete in deletes]
+    missing = [delete for delete, key, _ in keys if CACHE.get(key) is None]
     if contents is not None:
         contents.ask(missing)
     canonical, limit = files.canonical_for(context.storage), context.settings.memory_budget
     found, is_missing = [], {id(delete) for delete in missing}
     with closing(fetch_ahead(context, missing, contents)) as fetched:
-        for delete, key in keys:
+        for delete, key, only in keys:
             content = next(fetched)[1] if id(delete) in is_missing else None
             with CACHE.exclusive(key):  # threads that need another file do not wait for this one
                 by_path = CACHE.get(key)
                 if by_path is not None:
                     metrics.add("delete_files.cached")
                 else:
-                    reader = PositionReader(context, delete, canonical, _only(context, task, delete), content)
+                    reader = PositionReader(context, delete, canonical, only, content)
                     by_path = reader.read(metrics)
                     CACHE.put(key, by_path, reader.nbytes, limit=limit)
             bitmap = by_path.get(canonical(task.written_path))
