@@ -18,7 +18,7 @@ from twostage.deletes.compiled.store import (
     COMPILED,
     MAX_ENTRY_BYTES,
     PendingEntry,
-    folder_stores,
+    folder_store,
     host_stores,
     is_kept_by_host,
     read_asked,
@@ -102,13 +102,14 @@ class CompiledFinder:
         deletes = _equality(task)
         if not deletes:
             return CompiledDeletes()
-        stores = [*self._hosts(task, deletes), *self._folders]
+        folder = self._folder
+        stores = [*self._hosts(task, deletes), *([] if folder is None else [folder])]
         if not stores:
             return CompiledDeletes()
         names = self._names.for_task(task, deletes, with_positions=bool(positions))
         for name in names:
-            if name in asked:
-                bitmap = read_asked(self._context, name, self._folders[0], asked[name])
+            if folder is not None and name in asked:
+                bitmap = read_asked(self._context, name, folder, asked[name])
             else:
                 bitmap = read_entry(self._context, name, stores)
             if bitmap is not None:
@@ -122,20 +123,18 @@ class CompiledFinder:
     def ask_for_compiled(self, task: ScanTask, contents: DeleteContents) -> None:
         """Request what `find_compiled` will read from remote folders; returns at once."""
         deletes = _equality(task)
-        folders = [folder for folder in self._folders if folder.is_remote] if deletes else []
-        if not folders:
+        if not deletes or self._folder is None or not self._folder.is_remote:
             return
         names = self._names.for_task(task, deletes, with_positions=len(deletes) < len(task.deletes))
-        nearer = [*self._hosts(task, deletes), *(one for one in self._folders if not one.is_remote)]
-        if any(read_entry(self._context, name, nearer) is not None for name in names):
+        hosts = self._hosts(task, deletes)
+        if any(read_entry(self._context, name, hosts) is not None for name in names):
             return
         asked = self._asked[task.path, task.start] = {}
         expected = expected_bytes(task)
-        for folder in folders:
-            with contextlib.suppress(TwoStageError):  # `find_compiled` runs into it again, and reports it
-                for name in names:
-                    place = folder.place(name.text)
-                    asked[name] = contents.ask_beside(folder.storage, place, MAX_ENTRY_BYTES, expected)
+        with contextlib.suppress(TwoStageError):  # `find_compiled` runs into it again, and reports it
+            for name in names:
+                place = self._folder.place(name.text)
+                asked[name] = contents.ask_beside(self._folder.storage, place, MAX_ENTRY_BYTES, expected)
 
     def _hosts(self, task: ScanTask, deletes: Sequence[DeleteFile]) -> list[CompiledStore]:
         return self._host if is_kept_by_host(deletes, task.record_count) else []
@@ -145,8 +144,8 @@ class CompiledFinder:
         return host_stores(self._context, self._metrics)
 
     @cached_property
-    def _folders(self) -> list[FolderStore]:
-        return folder_stores(self._context, self._metrics)
+    def _folder(self) -> FolderStore | None:
+        return folder_store(self._context, self._metrics)
 
 
 def expected_bytes(task: ScanTask) -> int:

@@ -280,7 +280,8 @@ def stores_for(context: ScanContext, metrics: Metrics) -> list[CompiledStore]:
         context: The scan.
         metrics: Gains the reason if the host's cache cannot be used.
     """
-    return [*host_stores(context, metrics), *folder_stores(context, metrics)]
+    folder = folder_store(context, metrics)
+    return [*host_stores(context, metrics), *([] if folder is None else [folder])]
 
 
 def host_stores(context: ScanContext, metrics: Metrics) -> list[CompiledStore]:
@@ -289,10 +290,10 @@ def host_stores(context: ScanContext, metrics: Metrics) -> list[CompiledStore]:
     return [] if cache is None else [_HostStore(cache)]
 
 
-def folder_stores(context: ScanContext, metrics: Metrics) -> list[FolderStore]:
+def folder_store(context: ScanContext, metrics: Metrics) -> FolderStore | None:
     """Return the folder or bucket of ``deletes.compiled-dir``, if the option names one."""
     folder = context.settings.compiled_dir
-    return [] if folder is None else [FolderStore(folder, context.storage, metrics)]
+    return None if folder is None else FolderStore(folder, context.storage, metrics)
 
 
 def is_kept_by_host(deletes: Sequence[DeleteFile], num_rows: int) -> bool:
