@@ -64,6 +64,8 @@ TESTED_ELSEWHERE = {
     "indexes/file_key_runs.py": "unit/indexes/test_file_keys.py",
     "indexes/file_stamp.py": "unit/maintenance/test_index_files.py",
     "indexes/of_files.py": "unit/indexes/test_remote_indexes.py",
+    "deletes/files/orc.py": "unit/deletes/files/test_columns.py",
+    "deletes/files/parquet.py": "unit/deletes/files/test_columns.py",
     "deletes/positions/read_together.py": "io/test_remote_driver.py",
     "spark/planning_requests.py": "io/test_remote_planning.py",
     "storage/driver_reads.py": "io/test_remote_driver.py",

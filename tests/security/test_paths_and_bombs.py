@@ -36,7 +36,7 @@ def remote(tmp_path, monkeypatch):
     local = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
     monkeypatch.setattr(file_systems, "_connect", lambda _properties, _location: _Bucket(local))
     monkeypatch.setattr(file_systems, "_file_systems", {})
-    monkeypatch.setattr(stores, "store_properties", lambda *_: "the test has a file system of its own")
+    monkeypatch.setattr(stores, "store_properties", lambda *_, **__: "the test has a file system of its own")
     monkeypatch.setattr(stores, "_clients", {})
     return tmp_path
 

@@ -21,6 +21,7 @@ class FakeStore:
     """The store. While `is_held`, no request is answered."""
 
     asks_for_version = True
+    vended = None
 
     def __init__(self, objects: Mapping[str, bytes], *, key: tuple[str, ...] = ("fake",)) -> None:
         self.key = key

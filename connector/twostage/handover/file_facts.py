@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import cachetools
 
+from twostage.deletes.cache import fingerprint
 from twostage.formats.parquet.file_metadata import CODECS
 from twostage.formats.parquet.footer import FIRST_READ, read_footer
 from twostage.formats.parquet.statistics import count_nulls, row_group_bounds
@@ -21,7 +22,6 @@ from twostage.schema import Primitive
 from twostage.storage import files
 from twostage.storage.driver_reads import driver_reads
 from twostage.storage.location import parse_location
-from twostage.storage.store_identity import stores_of
 from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _keys(
     source: Storage, paths: Sequence[str], constants: Mapping[int, Primitive], sizes: Sequence[int]
 ) -> list[Any]:
     """Return the cache's keys: in place of a modification time, a remote file has its store and its size in the manifest."""
-    columns, stores = frozenset(constants.items()), stores_of(source.properties)
+    columns, stores = frozenset(constants.items()), fingerprint.of_store(source)
     return [
         (path, stamp := files.stamp(path), 0 if stamp else size, stores, columns)
         for path, size in zip(paths, sizes or [0] * len(paths), strict=True)

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twostage.deletes.cache import fingerprint
 from twostage.deletes.cache.memory import CACHE
 from twostage.errors import MissingFileError, TwoStageError
 from twostage.indexes.answer import LookupCost
@@ -264,7 +263,7 @@ def open_run(
 
 
 def _cache_key(place: IndexPlace, run: IndexRun) -> Hashable:
-    return "index-run", fingerprint.of_store(place.storage), place.path(run.name)
+    return "index-run", place.store, place.path(run.name)
 
 
 def read_run(place: IndexPlace, run: IndexRun, scanned: ScannedFiles | None = None) -> OpenRun:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import cachetools
 
-from twostage.deletes.cache import fingerprint
 from twostage.indexes.file_keys import FILES
 from twostage.indexes.place import TableIndexes, index_place, list_indexes
 from twostage.predicates import predicate as tree
@@ -133,7 +132,7 @@ def _indexes(
     place = index_place(storage, settings, table_uuid, own_folders)
     if place is None:
         return None
-    known = fingerprint.of_store(place.storage), place.folder
+    known = place.store, place.folder
     with _lock:
         if known in _empty:
             return None

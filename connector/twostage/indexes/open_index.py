@@ -62,8 +62,7 @@ def ask_indexes(context: ScanContext, task: ScanTask, reads: TaskReads) -> dict[
         return {}
     asked = {}
     for group in indexes.groups:
-        path = indexes.place.index_file(group, task)
-        known = _keys(context, indexes.place, path)
+        known = _keys(context, indexes.place, group, task)
         if CACHE.get(known.absent) is None:
             found: DataFileIndex | None = CACHE.get(known.found)
             if found is not None and found.is_bad:
@@ -71,22 +70,26 @@ def ask_indexes(context: ScanContext, task: ScanTask, reads: TaskReads) -> dict[
             if found is not None and not found.is_in_place(file_stamp(task.path)):
                 found = None  # it reads another one, of another size
             size = None if found is None else found.file_size
-            asked[path] = RangedObject(reads, indexes.place.storage, path, size)
+            asked[known.path] = RangedObject(reads, indexes.place.storage, known.path, size)
             if found is None:
-                asked[path].ask_end()
+                asked[known.path].ask_end()
     return asked
 
 
 class _Keys(NamedTuple):
-    """The keys under which a worker caches an index, and, per scan, that there is none: one may be built while the worker lives."""
+    """Where an index is, and the keys under which a worker caches it, and, per scan, that there is none.
 
+    One may be built while the worker lives.
+    """
+
+    path: str
     found: tuple[Hashable, ...]
     absent: tuple[Hashable, ...]
 
 
-def _keys(context: ScanContext, place: IndexPlace, path: str) -> _Keys:
-    store = fingerprint.of_store(place.storage)
-    return _Keys(("index", store, path), ("index", store, path, context.scan_id))
+def _keys(context: ScanContext, place: IndexPlace, group: IndexGroup, task: ScanTask) -> _Keys:
+    store, path = place.store, place.index_file(group, task)
+    return _Keys(path, ("index", store, path), ("index", store, path, context.scan_id))
 
 
 def open_index(
@@ -107,9 +110,8 @@ def open_index(
         metrics: Gains ``indexes.ignored`` for one that is bad.
         asked: What `ask_indexes` gave: the index is read with the task's requests.
     """
-    path = place.index_file(group, task)
-    keys, limit = _keys(context, place, path), context.settings.memory_budget
-    file = None if asked is None else asked.get(path)
+    keys, limit = _keys(context, place, group, task), context.settings.memory_budget
+    file = None if asked is None else asked.get(keys.path)
     # A thread that waits for the task's requests hands its turn on, so it may hold no lock: the index is read twice at worst.
     with contextlib.nullcontext() if file is not None else CACHE.exclusive(keys.found):
         found: DataFileIndex | None = CACHE.get(keys.found)
@@ -123,7 +125,7 @@ def open_index(
         if found is None:
             if CACHE.get(keys.absent):
                 return None
-            found = read_index(place, path, task, metrics, file)
+            found = read_index(place, keys.path, task, metrics, file)
             if found is None:
                 CACHE.put(keys.absent, value=True, nbytes=_ABSENT_BYTES, limit=limit)
                 return None
@@ -151,8 +153,7 @@ def open_index_of(
         metrics: Gains ``indexes.ignored`` if it was not built again.
         version: The object's ETag.
     """
-    path = place.index_file(group, task)
-    keys, limit = _keys(context, place, path), context.settings.memory_budget
+    keys, limit = _keys(context, place, group, task), context.settings.memory_budget
     with CACHE.exclusive(keys.found):
         found: DataFileIndex | None = CACHE.get(keys.found)
         if found is not None and found.is_of(version):
@@ -160,7 +161,7 @@ def open_index_of(
         CACHE.drop(keys.found)
         if CACHE.get(keys.absent):
             return None
-        found = read_index(place, path, task, metrics)
+        found = read_index(place, keys.path, task, metrics)
         if found is not None and found.is_of(version):
             CACHE.put(keys.found, found, found.nbytes, limit=limit)
             return found

@@ -22,7 +22,7 @@ from twostage.storage import files
 from twostage.storage.location import is_under, join, parent, parse_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
     from twostage.metrics import Metrics
     from twostage.options import ReadSettings
@@ -125,13 +125,19 @@ class IndexPlace:
         """Whether reading takes a request."""
         return not parse_location(self.folder).is_local
 
+    @property
+    def store(self) -> Hashable:
+        """Which store the location belongs to, for the keys of caches."""
+        return fingerprint.of_store(self.storage)
+
     def path(self, *names: str) -> str:
         """Return the path of a file or folder inside the table's folder."""
         return join(self.folder, *names)
 
     def index_file(self, group: IndexGroup, task: ScanTask) -> str:
         """Return where the index of a task's data file is, if there is one."""
-        return self.path(group.name, fingerprint.of_data_file(task) + SUFFIX)
+        name = fingerprint.of_data_file(task) + SUFFIX
+        return join(self.folder, group.name, name)
 
 
 def run_name(field_id: int, level: int, key: str) -> str:

@@ -8,6 +8,7 @@ wrote them, and no other table's are touched.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ from twostage.deletes.compiled.entry_name import EntryName, entry_name, name_set
 from twostage.deletes.compiled.find import expected_bytes
 from twostage.deletes.compiled.recorder import Recorder
 from twostage.deletes.compiled.store import MAX_ENTRY_BYTES, FolderStore, PendingEntry, stores_for
-from twostage.errors import OptionError, StorageError
+from twostage.errors import OptionError, StorageError, TwoStageError
 from twostage.metrics import Metrics
 from twostage.planning.plan import refuse_inside
 from twostage.predicates.predicate import TRUE
@@ -134,13 +135,10 @@ def _read(store: CompiledStore, name: EntryName, task: ScanTask, ahead: FilesAhe
     """Return an entry's bitmap, if a store has it; other data files are read while an object store answers."""
     if ahead is None or not isinstance(store, FolderStore) or not store.is_remote:
         return store.read(name.text)
-    contents, place = ahead.deletes.contents, store.place(name.text)
-
-    def fetch() -> bytes:
-        pending = contents.ask_beside(store.storage, place, MAX_ENTRY_BYTES, expected_bytes(task))
-        return bytes(pending.result()[0])
-
-    return store.read(name.text, fetch=fetch)
+    contents, place, asked = ahead.deletes.contents, store.place(name.text), None
+    with contextlib.suppress(TwoStageError):  # reading runs into it again, and reports it
+        asked = contents.ask_beside(store.storage, place, MAX_ENTRY_BYTES, expected_bytes(task))
+    return store.read(name.text, asked=asked)
 
 
 def _probe(

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import cachetools
 
+from twostage.deletes.cache import fingerprint
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
 from twostage.formats.parquet.footer import read_footer
 from twostage.storage import files
-from twostage.storage.store_identity import stores_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +50,7 @@ def refuse_encrypted(source: Storage, with_key_metadata: Mapping[str, tuple[str,
         MissingFileError: A file does not exist.
         StorageError: A file cannot be read.
     """
-    stores = stores_of(source.properties)
+    stores = fingerprint.of_store(source)
     keys = {path: (path, files.modified(path), size, stores) for path, (_, size) in with_key_metadata.items()}
     with _lock:
         unchecked = [path for path, key in keys.items() if key not in _plain][:MAX_FILES_CHECKED]

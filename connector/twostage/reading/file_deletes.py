@@ -1,6 +1,6 @@
-"""The deletes of one data file, from delete files of every kind.
+"""The deletes of data files, from delete files of every kind.
 
-Takes a `ScanTask`; returns the positions that positional deletes and deletion vectors remove, and the
+Takes `ScanTask`s; returns for each the positions that positional deletes and deletion vectors remove, and the
 equality deletes: as positions if they were compiled before, else as an anti-join, with a recorder that
 compiles them during the scan.
 """
@@ -40,53 +40,10 @@ class FileDeletes:
     equality: TaskDeletes
     compiled: CompiledDeletes
 
-    @staticmethod
-    def ask(
-        context: ScanContext, task: ScanTask, ahead: DeletesAhead, finder: CompiledFinder | None = None
-    ) -> None:
-        """Request the positions and compiled deletes that `load` will read; returns at once."""
-        ask_for_positions(context, task, ahead.contents)
-        if finder is not None:
-            finder.ask(task, ahead.contents)
-
-    @staticmethod
-    def load(
-        context: ScanContext,
-        task: ScanTask,
-        metrics: Metrics,
-        ahead: DeletesAhead | None = None,
-        finder: CompiledFinder | None = None,
-    ) -> FileDeletes:
-        """Load the positions of a task's data file; equality-delete files are opened once rows remain to be probed.
-
-        Args:
-            context: The scan.
-            task: The data file with its deletes.
-            metrics: Gains ``time.deletes`` and the counters of what is read.
-            ahead: How a task that reads several data files at the same time reads remote delete files.
-            finder: Finds compiled deletes, for all data files of a Spark task; None: for this one alone.
-
-        Raises:
-            CorruptFileError: A delete file's bytes or values are wrong.
-            ResourceLimitError: The positions take more than the task's memory.
-        """
-        with metrics.timed("deletes"):
-            positions = load_positions(context, task, metrics, None if ahead is None else ahead.contents)
-            finder = finder or CompiledFinder(context, metrics)
-            compiled = finder.find(task, positions)
-            finder.leave(task)
-        if compiled.positions is not None:
-            equality = TaskDeletes.none(context, task, metrics)
-            return FileDeletes(positions, compiled.positions, equality, compiled)
-        return FileDeletes(
-            positions, DeletedPositions(), TaskDeletes(context, task, metrics, ahead), compiled
-        )
-
-    def cleared(self, context: ScanContext, task: ScanTask, metrics: Metrics) -> FileDeletes:
+    def cleared(self) -> FileDeletes:
         """Return deletes that remove nothing, for a scan that shows deleted rows."""
         none = DeletedPositions()
-        equality = TaskDeletes.none(context, task, metrics)
-        return replace(self, positions=none, compiled_positions=none, equality=equality)
+        return replace(self, positions=none, compiled_positions=none, equality=self.equality.none())
 
     def recorded(self, row_groups: Iterable[RowGroup]) -> Iterable[RowGroup]:
         """Return the row groups; if deletes are being compiled, all rows must be recorded for a complete result."""
@@ -95,3 +52,42 @@ class FileDeletes:
     def finish(self, metrics: Metrics) -> None:
         """Store the compiled deletes if every row was recorded. To be called once all row groups have been read."""
         self.compiled.finish(metrics)
+
+
+class DeleteLoader:
+    """Loads the deletes of a Spark task's data files.
+
+    Args:
+        context: The scan.
+        metrics: Gains ``time.deletes`` and the counters of what is read.
+        ahead: How a task that reads several data files at the same time reads remote delete files.
+    """
+
+    def __init__(self, context: ScanContext, metrics: Metrics, ahead: DeletesAhead | None = None) -> None:
+        self._context = context
+        self._metrics = metrics
+        self._ahead = ahead
+        self.contents = None if ahead is None else ahead.contents
+        """Reads remote delete files, if the task schedules its own reads."""
+        self.compiled = CompiledFinder(context, metrics)
+
+    def ask(self, task: ScanTask) -> None:
+        """Request the positions and compiled deletes that `load` will read of remote files; returns at once."""
+        if self.contents is not None:
+            ask_for_positions(self._context, task, self.contents)
+            self.compiled.ask_for_compiled(task, self.contents)
+
+    def load(self, task: ScanTask) -> FileDeletes:
+        """Load the positions of a task's data file; equality-delete files are opened once rows remain to be probed.
+
+        Raises:
+            CorruptFileError: A delete file's bytes or values are wrong.
+            ResourceLimitError: The positions take more than the task's memory.
+        """
+        with self._metrics.timed("deletes"):
+            positions = load_positions(self._context, task, self._metrics, self.contents)
+            compiled = self.compiled.find_compiled(task, positions)
+        if compiled.positions is not None:
+            task = replace(task, deletes=())
+        equality = TaskDeletes(self._context, task, self._metrics, self._ahead)
+        return FileDeletes(positions, compiled.positions or DeletedPositions(), equality, compiled)

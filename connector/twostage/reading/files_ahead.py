@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from twostage.deletes.files.contents import DeleteContents, DeletesAhead
-from twostage.reading.host_footers import HostFooters
+from twostage.reading.host_footers import Footers
 from twostage.reading.turns import Turns
 from twostage.storage.location import parse_location
 from twostage.storage.ranges import cost_of
@@ -62,13 +62,14 @@ class FilesAhead:
     Attributes:
         reads: What the task has in flight.
         deletes: How its files' delete files are read.
-        footers: The footers that the host's workers share, if they do.
+        footers: Its files' footers, as far as this process or the host has them.
     """
 
     def __init__(self, group: TaskGroup, metrics: Metrics) -> None:
         context, settings = group.context, group.context.settings
         self._group = group
         self._metrics = metrics
+        self.footers = Footers(context, metrics)
         budget = settings.memory_budget
         trips = RoundTrips()
         self.turns = Turns(budget // 8, _size_of, trips)
@@ -82,7 +83,6 @@ class FilesAhead:
         )
         self._contents = DeleteContents(self.reads, context.storage, group.tasks, budget)
         self.deletes = DeletesAhead(self._contents, self.turns.keep)
-        self.footers = HostFooters.find(context, metrics)
         self._most = MAX_FILES_AHEAD if settings.files_ahead is None else 1 + settings.files_ahead
         self._may_end_early = context.limit is not None or context.top is not None
         self._max_bytes = budget // 2

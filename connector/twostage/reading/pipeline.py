@@ -13,13 +13,12 @@ import functools
 from typing import TYPE_CHECKING
 
 from twostage.data_files.open_data_file import open_data_file
-from twostage.data_files.parquet_footers import forget_footer, kept_version
 from twostage.deletes.anti_join.choose import NO_DELETES
 from twostage.errors import CorruptFileError
 from twostage.indexes.open_index import ask_indexes, is_worth_asking
 from twostage.metadata_tables.rows import read_rows
-from twostage.reading.deleted_column import DeletedColumn, shows_deleted
-from twostage.reading.file_deletes import FileDeletes
+from twostage.reading.deleted_column import DeletedColumn
+from twostage.reading.file_deletes import DeleteLoader
 from twostage.reading.files_ahead import FilesAhead, are_remote
 from twostage.reading.filter import RowFilter
 from twostage.reading.index_answers import FileAnswers
@@ -63,12 +62,13 @@ def read_group(
 
     `still_wanted` is called before each row group's rows are fetched; it raises if they are no longer wanted.
     """
-    if group.rows is not None:
-        yield from read_rows(group.rows, metrics)
-        return
-    remaining = group.context.limit
-    with name_snapshot(group.context.snapshot_id):
-        for batch in read_tasks(group, metrics, still_wanted):
+    context, remaining = group.context, group.context.limit
+    with name_snapshot(context.snapshot_id):
+        if group.rows is None:
+            batches = read_tasks(group, metrics, still_wanted)
+        else:
+            batches, remaining = read_rows(group.rows, metrics), None  # the plan has limited them
+        for batch in batches:
             if remaining is not None:
                 batch = batch.slice(0, remaining)  # noqa: PLW2901
                 remaining -= batch.num_rows
@@ -80,89 +80,88 @@ def read_group(
 
 
 def read_tasks(
-    group: TaskGroup, metrics: Metrics, still_wanted: Callable[[], None] | None = None
+    group: TaskGroup, metrics: Metrics, still_wanted: Callable[[], None] | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the live, matching rows of all data files."""
     context, learned = group.context, Learned.of(group.context, metrics)
     steps: Generator[Step, None, None]
     if not are_remote(group):
+        deletes = DeleteLoader(context, metrics)
         steps = (
             step
             for task in group.tasks
-            for step in read_file(context, task, learned, metrics, None, still_wanted)
+            for step in read_file(context, task, learned, deletes, metrics, None, still_wanted)
         )
-        with WaitingRowGroups(context) as waiting, writing(learned), contextlib.closing(steps):
-            yield from emit(steps, waiting, metrics)
+        yield from emit(steps, context, deletes, metrics)
         return
     learned.has_few_files = len(group.tasks) <= MAX_FILES_FOR_EARLY_REQUESTS
-    with FilesAhead(group, metrics) as ahead, WaitingRowGroups(context, ahead.deletes.contents) as waiting:
+    with FilesAhead(group, metrics) as ahead:
+        deletes = DeleteLoader(context, metrics, ahead.deletes)
         steps = ahead.files(
-            lambda task: read_remote_file(context, task, learned, metrics, ahead), still_wanted
+            lambda task: read_remote_file(context, task, learned, deletes, metrics, ahead), still_wanted
         )
-        with writing(learned, ahead.turns.wait), contextlib.closing(steps):
-            yield from emit(steps, waiting, metrics, ahead)
-
-
-def writing(
-    learned: Learned, wait: Callable[[PendingWrite], None] = PendingWrite.block
-) -> contextlib.AbstractContextManager[None]:
-    """Write the deletes compiled within the block while other data files are read, finishing by the block's end."""
-    return contextlib.nullcontext() if learned.compiled is None else learned.compiled.writes.together(wait)
+        yield from emit(steps, context, deletes, metrics, ahead)
 
 
 def emit(
-    steps: Iterable[Step],
-    waiting: WaitingRowGroups,
+    steps: Generator[Step, None, None],
+    context: ScanContext,
+    deletes: DeleteLoader,
     metrics: Metrics,
     ahead: FilesAhead | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of data files, in order, while row groups wait for deletes or better rows."""
-    for step in steps:
-        match step:
-            case Waits(file, plan):
-                waiting.add(file, plan)
-                if waiting.is_full:
-                    yield from read_waiting(waiting, metrics, ahead)
-            case Ended(file, opened):
-                if not file.data_file.reads_parts:  # it holds a decompressed row group: one at a time
-                    yield from read_waiting(waiting, metrics, ahead)
-                waiting.keep_open(file, opened)
-            case batch:
-                yield from read_waiting(waiting, metrics, ahead)  # first, so that rows stay in order
-                yield batch
-    yield from read_waiting(waiting, metrics, ahead)
+    """Yield the rows of data files, in order, while row groups wait for deletes or better rows.
+
+    Deletes compiled meanwhile are written while other data files are read, and at the latest at the end.
+    """
+    written = deletes.compiled.writes.together(PendingWrite.block if ahead is None else ahead.turns.wait)
+    with WaitingRowGroups(context, deletes.contents) as waiting, written, contextlib.closing(steps):
+        for step in steps:
+            match step:
+                case Waits(file, plan):
+                    waiting.add(file, plan)
+                    if waiting.is_full:
+                        yield from read_waiting(waiting, metrics, ahead)
+                case Ended(file, opened):
+                    if not file.data_file.reads_parts:  # it holds a decompressed row group: one at a time
+                        yield from read_waiting(waiting, metrics, ahead)
+                    waiting.keep_open(file, opened)
+                case batch:
+                    yield from read_waiting(waiting, metrics, ahead)  # first, so that rows stay in order
+                    yield batch
+        yield from read_waiting(waiting, metrics, ahead)
 
 
 def read_remote_file(
-    context: ScanContext, task: ScanTask, learned: Learned, metrics: Metrics, ahead: FilesAhead
+    context: ScanContext,
+    task: ScanTask,
+    learned: Learned,
+    deletes: DeleteLoader,
+    metrics: Metrics,
+    ahead: FilesAhead,
 ) -> Iterator[Step]:
-    """Read a remote data file; again if a cached footer turns out to be of an object that was replaced."""
-    footers = ahead.footers
-    if footers is not None:
-        footers.load(context, task)
-    kept = kept_version(task.path, task.file_size)
-    has_begun = is_replaced = False
-    try:
-        for step in read_file(context, task, learned, metrics, ahead):
-            has_begun = True
-            yield step
-    except CorruptFileError as error:
-        if kept is None or has_begun or error.code != "FILE_CHANGED":
-            raise
-        is_replaced = True
-    if is_replaced:
-        forget_footer(task.path, task.file_size)
-        if footers is not None:
-            footers.forget(context, task)
-        yield from read_file(context, task, learned, metrics, ahead)
-    if footers is not None and (kept is None or is_replaced):
-        footers.save(context, task)
+    """Read a remote data file; once more if a cached footer turns out to be of an object that was replaced."""
+    kept = ahead.footers.load(task)
+    has_begun = False
+    for is_again in (False, True):
+        try:
+            for step in read_file(context, task, learned, deletes, metrics, ahead):
+                has_begun = True
+                yield step
+            break
+        except CorruptFileError as error:
+            if is_again or kept is None or has_begun or error.code != "FILE_CHANGED":
+                raise
+        ahead.footers.forget(task)
+    if kept is None or is_again:
+        ahead.footers.save(task)
 
 
 def read_file(
     context: ScanContext,
     task: ScanTask,
     learned: Learned,
+    loader: DeleteLoader,
     metrics: Metrics,
     ahead: FilesAhead | None = None,
     still_wanted: Callable[[], None] | None = None,
@@ -175,23 +174,21 @@ def read_file(
         if conditions is not None:
             conditions.finish(ended, metrics)
 
-    reads, deletes_ahead = (None, None) if ahead is None else (ahead.reads, ahead.deletes)
-    if deletes_ahead is not None:
-        FileDeletes.ask(context, task, deletes_ahead, learned.compiled)  # before waiting for anything
+    loader.ask(task)  # before waiting for anything
+    reads = None if ahead is None else ahead.reads
     asks_indexes = is_worth_asking(context, task)
     requested = {} if reads is None or not asks_indexes else ask_indexes(context, task, reads)
     with contextlib.ExitStack() as opened:
         opened.push(keep_conditions)  # pushed before the file, so called after it is closed
         data_file = opened.enter_context(open_data_file(context, task, metrics, reads))
-        deletes = FileDeletes.load(context, task, metrics, deletes_ahead, learned.compiled)
-        if shows_deleted(context):
+        deletes = loader.load(task)
+        if learned.shows_deleted:
             data_file.show_deleted(DeletedColumn(data_file, deletes))
-            deletes = deletes.cleared(context, task, metrics)
-        contents = None if deletes_ahead is None else deletes_ahead.contents
+            deletes = deletes.cleared()
         if learned.conditions is not None:
             conditions = learned.conditions.on(data_file)
         indexes = FileAnswers(data_file, learned.predicate, requested) if asks_indexes else None
-        file = OpenFile(data_file, deletes, learned, contents, conditions, indexes)
+        file = OpenFile(data_file, deletes, learned, loader.contents, conditions, indexes)
         with contextlib.closing(read_row_groups(file, metrics, ahead, still_wanted)) as steps:
             yield from steps
         opened.callback(deletes.finish, metrics)
@@ -205,7 +202,7 @@ def read_row_groups(
     still_wanted: Callable[[], None] | None = None,
 ) -> Generator[pa.RecordBatch | Waits, None, None]:
     """Yield the live, matching rows of a file's row groups, and those that wait."""
-    data_file, best, context = file.data_file, file.learned.best, file.data_file.context
+    data_file, best = file.data_file, file.learned.best
     row_groups: Iterable[RowGroup] = data_file.row_groups()
     # Avro's blocks have no bounds, and are found by reading.
     if best is not None and data_file.task.format != "avro":
@@ -220,7 +217,7 @@ def read_row_groups(
 
     # `_deleted` is cached for one row group; files that are not read in parts hold one decompressed row
     # group.
-    if ahead is None or not data_file.reads_parts or shows_deleted(context):
+    if ahead is None or not data_file.reads_parts or file.learned.shows_deleted:
         for row_group in row_groups:
             yield from read(row_group)
         return

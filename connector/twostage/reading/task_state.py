@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from twostage.deletes.compiled.find import CompiledFinder
 from twostage.predicates.predicate import TRUE
 from twostage.predicates.prune import Match
 from twostage.reading.conditions.of_file import ScanConditions
+from twostage.reading.deleted_column import shows_deleted
 from twostage.reading.filter import RowFilter
 from twostage.reading.payoff import Payoffs
 from twostage.reading.scan_predicate import ScanPredicate
@@ -50,7 +50,6 @@ class Learned:
         row_filter: The same, with the measured costs of evaluation.
         best: The best rows so far, under ``ORDER BY … LIMIT``.
         conditions: The conditions that earlier scans may have answered.
-        compiled: Finds compiled equality deletes.
         payoffs: Which ways of pruning have paid off.
     """
 
@@ -58,7 +57,6 @@ class Learned:
     row_filter: RowFilter
     best: BestRows | None = None
     conditions: ScanConditions | None = None
-    compiled: CompiledFinder | None = None
     payoffs: Payoffs = field(default_factory=Payoffs)
     row_groups_filtered: int = 0
     rows_filtered: int = 0
@@ -67,6 +65,8 @@ class Learned:
     """Row groups whose columns are in flight while equality deletes are applied to them."""
     holds_enough: bool = False
     """Whether early columns of waiting row groups take so much memory that no more should be requested."""
+    shows_deleted: bool = False
+    """The scan uses the column `_deleted`: deleted rows are returned, marked."""
     has_few_files: bool = False
     """In an object store: reading other files does not hide the wait for one."""
 
@@ -76,8 +76,8 @@ class Learned:
         predicate, settings = ScanPredicate.of(context), context.settings
         best = None if context.top is None else BestRows(context.top, kernels=settings.kernels)
         conditions = ScanConditions.of(context, predicate, metrics)
-        compiled = CompiledFinder(context, metrics)
-        return Learned(predicate, RowFilter.of(predicate, settings), best, conditions, compiled)
+        row_filter = RowFilter.of(predicate, settings)
+        return Learned(predicate, row_filter, best, conditions, shows_deleted=shows_deleted(context))
 
     @property
     def wanted(self) -> Predicate:

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from twostage.deletes.anti_join.build_from_rows import reverse_anti_join
-from twostage.deletes.files.columns import are_remote
+from twostage.deletes.files.contents import are_remote
 from twostage.reading.subtract_deletes import remove_deleted
 from twostage.reading.task_state import AwaitDeletes, Fetch, OpenFile
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from twostage.storage.store_client import FailureKind, RangedFile
+    from twostage.storage.vended_credentials import VendedCredentials
 
 _THROTTLED = re.compile(r"SERVICE_UNAVAILABLE|SLOW_DOWN|HTTP (?:\w+ )*(?:429|503)|ServerBusy|TooManyRequests")
 THREADS = 24
@@ -35,14 +36,20 @@ class ArrowClient:
         key: See `StoreClient`.
         file_system: Connected.
         connect: Returns the file system to open the next file with, if its credentials renew themselves. It may block.
+        vended: These credentials.
     """
 
     asks_for_version = False
 
     def __init__(
-        self, key: tuple[str, ...], file_system: Any, connect: Callable[[], Any] | None = None
+        self,
+        key: tuple[str, ...],
+        file_system: Any,
+        connect: Callable[[], Any] | None = None,
+        vended: VendedCredentials | None = None,
     ) -> None:
         self.key = key
+        self.vended = vended
         self._connect = connect or (lambda: file_system)
         self._threads = ThreadPoolExecutor(THREADS, "twostage-arrow")
         self._lock = threading.Lock()

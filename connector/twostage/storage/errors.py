@@ -25,7 +25,7 @@ from twostage.errors import (
     mask,
 )
 from twostage.storage.expiry import expires_at, refused
-from twostage.storage.location import parse_location
+from twostage.storage.location import is_outside, parse_location
 from twostage.storage.reach import is_unreached, reach_hint
 from twostage.storage.vended_credentials import vended_credentials
 
@@ -126,7 +126,7 @@ def _from_os_error(error: OSError, path: str, stage: str, storage: Storage | Non
     shown = _text(error, storage, path)
     remote = not parse_location(path).is_local
     if isinstance(error, (FileNotFoundError, NotADirectoryError)) or (remote and _MISSING.search(text)):
-        return MissingFileError("MISSING_FILE", "File is not in storage", path=path, stage=stage)
+        return missing(path, stage, storage)
     if isinstance(error, PermissionError) or (remote and _DENIED.search(text)):
         if remote:
             vended = vended_credentials(storage) if storage else None
@@ -150,6 +150,15 @@ def _from_os_error(error: OSError, path: str, stage: str, storage: Storage | Non
     if _NOT_IMPLEMENTED.search(text):
         return _unreadable(error, path, stage, storage)
     return CorruptFileError("CORRUPT_FILE", f"File is damaged: {shown}", path=path, stage=stage)
+
+
+def missing(path: str, stage: str, storage: Storage | None) -> MissingFileError:
+    """Return the error for a file that is not in storage; one outside the table's folder may have been left behind there."""
+    hint = "If the table was copied from there, set allow-moved-paths=true."
+    is_elsewhere = storage is not None and is_outside(storage, path)
+    return MissingFileError(
+        "MISSING_FILE", "File is not in storage", path=path, stage=stage, hint=hint if is_elsewhere else None
+    )
 
 
 def _unreadable(error: Exception, path: str, stage: str, storage: Storage | None) -> UnsupportedFeatureError:

@@ -1,6 +1,6 @@
 """Remote file systems: one for each scheme, authority and set of properties, kept open by the process.
 
-Takes a scan's `Storage` and a `Location`; gives pyarrow's file system and the name that it knows the file by. PyIceberg,
+Takes a scan's `Storage` and a `Location`; gives pyarrow's file system, which knows the file by `Location.remote_name`. PyIceberg,
 which chooses the file system and passes the properties on, takes a second to import and is loaded here only. The rule:
 credentials come from options and catalogs, never from a path.
 """
@@ -34,14 +34,6 @@ _lock = threading.Lock()
 _of_parent: list[Any] = []
 """File systems of the process that this one was forked from: they are neither used nor destroyed here, since their connections
 and threads are the parent's."""
-
-
-def remote_name(location: Location) -> str:
-    """Return the name by which pyarrow's file system of this scheme knows a file."""
-    if location.is_hadoop:
-        return location.path
-    container = location.authority.partition("@")[0]  # abfss://container@account.dfs.core.windows.net/…
-    return f"{container}{location.path}"
 
 
 def file_system(storage: Storage, location: Location) -> Any:

@@ -27,7 +27,7 @@ from twostage.errors import (
 )
 from twostage.storage.driver_reads import count_listing, driver_reads
 from twostage.storage.errors import hide_secrets, name_snapshot, translate_errors
-from twostage.storage.file_systems import file_system, remote_name
+from twostage.storage.file_systems import file_system
 from twostage.storage.folders import FolderEntry, is_remote_file, list_remote
 from twostage.storage.location import (
     Location,
@@ -35,7 +35,6 @@ from twostage.storage.location import (
     canonical_for,
     canonical_moved,
     check_location,
-    is_under,
     join,
     parse_location,
     refuse,
@@ -146,13 +145,14 @@ def open_file(storage: Storage, path: str) -> pa.NativeFile:
         StorageError: No access, no network, not a file.
     """
     location = check_location(storage, path)
+    if not location.is_local:
+        return open_object(storage, path)
     with _transport_errors(storage, path):
-        if location.is_local:
-            _local_size(location.path, path)
-            return pa.OSFile(
-                location.path, "rb"
-            )  # no memory map: a file that is truncated meanwhile would kill the process
-    return open_object(storage, path)
+        # A pipe or device is refused, because reading it might block for ever.
+        if not stat.S_ISREG(os.stat(location.path).st_mode):  # noqa: PTH116 (2 µs; a Path triples it)
+            raise StorageError("NOT_A_FILE", "Path is a folder or a device", path=path, stage="storage")
+        # No memory map: a file that is truncated meanwhile would kill the process.
+        return pa.OSFile(location.path, "rb")
 
 
 def version_of(file: pa.NativeFile) -> bytes:
@@ -261,7 +261,7 @@ def write_stream(storage: Storage, path: str, parts: Iterable[bytes | memoryview
     location = check_location(storage, path)
     with _transport_errors(storage, path):
         if not location.is_local:
-            with file_system(storage, location).open_output_stream(remote_name(location)) as stream:
+            with file_system(storage, location).open_output_stream(location.remote_name) as stream:
                 for part in parts:
                     stream.write(part)
             return
@@ -318,7 +318,7 @@ def remove(storage: Storage, path: str) -> None:
         if location.is_local:
             os.unlink(location.path)  # noqa: PTH108
         else:
-            file_system(storage, location).delete_file(remote_name(location))
+            file_system(storage, location).delete_file(location.remote_name)
 
 
 def exists(storage: Storage, path: str) -> bool:
@@ -341,7 +341,7 @@ def missing_bucket(storage: Storage, path: str) -> str | None:
     import pyarrow.fs  # noqa: PLC0415
 
     with contextlib.suppress(TwoStageError), _transport_errors(storage, path):
-        info = file_system(storage, location).get_file_info(remote_name(replace(location, path="")))
+        info = file_system(storage, location).get_file_info(replace(location, path="").remote_name)
         if info.type == pyarrow.fs.FileType.NotFound:
             return f"{location.scheme}://{location.authority}"
     return None
@@ -404,14 +404,6 @@ def _local_entry(entry: os.DirEntry[str]) -> FolderEntry | None:
     return FolderEntry(entry.name, is_folder, status.st_mtime_ns, 0 if is_folder else status.st_size)
 
 
-def _local_size(name: str, path: str) -> int:
-    """Return a local file's size; a pipe or device is refused, because reading it might block for ever."""
-    status = os.stat(name)  # noqa: PTH116 (2 µs; a Path triples it)
-    if not stat.S_ISREG(status.st_mode):
-        raise StorageError("NOT_A_FILE", "Path is a folder or a device", path=path, stage="storage")
-    return status.st_size
-
-
 @contextlib.contextmanager
 def _transport_errors(storage: Storage, path: str) -> Iterator[None]:
     """Turn what fails while bytes are moved into our errors; none of it means that the file is damaged."""
@@ -421,7 +413,3 @@ def _transport_errors(storage: Storage, path: str) -> Iterator[None]:
     except CorruptFileError as error:
         text = error.message.removeprefix("File is damaged: ")
         raise StorageError("STORAGE_FAILED", f"Storage failed: {text}", path=path, stage="storage") from None
-    except MissingFileError as error:
-        if storage.moved_from is None and storage.root and not is_under(storage.root, path):
-            error.hint = "If the table was copied from there, set allow-moved-paths=true."
-        raise

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 
 from twostage.errors import CorruptFileError, MissingFileError
 from twostage.storage.arrow_client import ArrowClient
-from twostage.storage.file_systems import remote_name
 from twostage.storage.lone_request import send
 from twostage.storage.request_errors import error_of
-from twostage.storage.store_client import RETRIED, RequestFailedError
+from twostage.storage.store_client import RETRIED, RangedFile, RequestFailedError
 from twostage.storage.stores import client_of
 from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
     from twostage.errors import TwoStageError
     from twostage.storage.location import Location
-    from twostage.storage.store_client import Listing
+    from twostage.storage.store_client import Listing, StoreClient
     from twostage.task import Storage
 
 _BY_REQUEST = ("s3", "gs")
@@ -49,24 +48,24 @@ def list_remote(storage: Storage, location: Location, path: str) -> list[FolderE
         TwoStageError: No access, no network, an answer that does not come.
         OSError: Hadoop's, not translated.
     """
-    name = remote_name(location)
+    name = location.remote_name
     if location.family in _BY_REQUEST:
         client = client_of(storage, location, name.rstrip("/"))
         try:
             return _entries(send(client.key, lambda: client.list(name.rstrip("/"))))
         except RequestFailedError as failure:
             if failure.kind in RETRIED or isinstance(client, ArrowClient):
-                raise _error(storage, path, failure) from None
+                raise _error(storage, path, client, failure) from None
     arrow = _arrow(storage, location)
     try:
         return _entries(send(arrow.key, lambda: arrow.list(name)))
     except RequestFailedError as failure:
-        raise _error(storage, path, failure) from None
+        raise _error(storage, path, arrow, failure) from None
 
 
 def is_remote_file(storage: Storage, location: Location, path: str) -> bool:
     """Return whether there is an object, and no folder, of this name; see `list_remote` for the errors."""
-    name = remote_name(location)
+    name = location.remote_name
     if location.family in _BY_REQUEST and not isinstance(client_of(storage, location, name), ArrowClient):
         try:
             with TaskReads() as reads:
@@ -81,11 +80,11 @@ def is_remote_file(storage: Storage, location: Location, path: str) -> bool:
     try:
         return send(arrow.key, lambda: arrow.is_file(name))
     except RequestFailedError as failure:
-        raise _error(storage, path, failure) from None
+        raise _error(storage, path, arrow, failure) from None
 
 
 def _arrow(storage: Storage, location: Location) -> ArrowClient:
-    client = client_of(replace(storage, client="arrow"), location, remote_name(location))
+    client = client_of(replace(storage, client="arrow"), location, location.remote_name)
     assert isinstance(client, ArrowClient)
     return client
 
@@ -97,6 +96,5 @@ def _entries(listed: Listing) -> list[FolderEntry]:
     ]
 
 
-def _error(storage: Storage, path: str, failure: RequestFailedError) -> TwoStageError:
-    with TaskReads() as reads:
-        return error_of(reads.file(storage, path), failure, failure.attempts)
+def _error(storage: Storage, path: str, client: StoreClient, failure: RequestFailedError) -> TwoStageError:
+    return error_of(RangedFile(path, path, client, storage=storage), failure, failure.attempts)

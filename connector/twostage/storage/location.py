@@ -59,6 +59,14 @@ class Location:
         """Whether Hadoop's client opens it, which knows a default authority."""
         return self.family in _HADOOP
 
+    @property
+    def remote_name(self) -> str:
+        """The name by which a store's clients know it: bucket or container and key; of Hadoop's file systems, the path."""
+        if self.is_hadoop:
+            return self.path
+        container = self.authority.partition("@")[0]  # abfss://container@account.dfs.core.windows.net/…
+        return f"{container}{self.path}"
+
 
 @functools.lru_cache(maxsize=65_536)
 def parse_location(path: str) -> Location:
@@ -162,6 +170,11 @@ def is_under(folder: str, path: str) -> bool:
         for form in (canonical(folder), canonical(path))
     )
     return inner == top or inner.startswith(top.rstrip("/") + "/")
+
+
+def is_outside(storage: Storage, path: str) -> bool:
+    """Return whether `path` is outside the table's folder, as that of a file that the table was copied without."""
+    return storage.moved_from is None and bool(storage.root) and not is_under(storage.root, path)
 
 
 def join(folder: str, *names: str) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from twostage.storage.store_client import FailureKind, RangedFile
     from twostage.storage.store_properties import StoreProperties
+    from twostage.storage.vended_credentials import VendedCredentials
 
 _T = TypeVar("_T")
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -47,17 +48,27 @@ _SECONDS_IN_ALL = 3_600
 
 
 class ObstoreClient:
-    """A client of one bucket or container."""
+    """A client of one bucket or container.
+
+    Args:
+        properties: What opens it.
+        vended: The credentials among them, if they renew themselves.
+    """
 
     asks_for_version = True
 
-    def __init__(self, properties: StoreProperties) -> None:
+    def __init__(self, properties: StoreProperties, vended: VendedCredentials | None = None) -> None:
         from asyncio import timeout_at  # noqa: PLC0415 - see `store_loop`
 
         import obstore  # noqa: PLC0415
         from obstore import store  # noqa: PLC0415
 
+        shape = properties.renewed
+        renewing = None if vended is None or shape is None else CredentialProvider(vended, shape)
+        self._credentials = renewing
+        self._connected_with = 0 if renewing is None else renewing.number
         self.key = properties.key
+        self.vended = vended
         self._get = obstore.get_async
         self._list = obstore.list_with_delimiter_async
         self._put = obstore.put_async
@@ -77,12 +88,9 @@ class ObstoreClient:
                 **({"proxy_url": properties.proxy} if properties.proxy else {}),
             },
             retry_config={"max_retries": 0, "retry_timeout": timedelta(seconds=1)},
-            credential_provider=properties.credentials,
+            credential_provider=renewing or properties.credentials,
         )
         self._store = self._connect()
-        given = properties.credentials
-        self._credentials = given if isinstance(given, CredentialProvider) else None
-        self._connected_with = 0 if self._credentials is None else self._credentials.number
 
     async def get(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> StoreAnswer:
         """Send one request; a second one, if credentials had ended and the catalog gave new ones."""

@@ -10,19 +10,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from twostage.storage.file_systems import remote_name
 from twostage.storage.location import check_location
 from twostage.storage.lone_request import begin
 from twostage.storage.request_errors import error_of
-from twostage.storage.store_client import RequestFailedError
+from twostage.storage.store_client import RangedFile, RequestFailedError
 from twostage.storage.stores import client_of
-from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from twostage.storage.store_client import RangedFile
     from twostage.task import Storage
 
 
@@ -70,8 +67,7 @@ def begin_write(storage: Storage, path: str, data: bytes) -> PendingWrite:
         TwoStageError: The policy refuses the path, or the store's properties are wrong.
     """
     location = check_location(storage, path)
-    name = remote_name(location)
-    with TaskReads() as reads:
-        file = reads.file(storage, path)
+    name = location.remote_name
     client = client_of(storage, location, name)
+    file = RangedFile(path, name, client, storage=storage)
     return PendingWrite(file, begin(client.key, partial(client.put, name, data)))

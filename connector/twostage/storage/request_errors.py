@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from twostage.errors import (
     CorruptFileError,
-    MissingFileError,
     ResourceLimitError,
     StorageError,
     TwoStageError,
 )
-from twostage.storage.expiry import refused
-from twostage.storage.reach import is_unreached
+from twostage.storage.errors import hide_secrets, missing
+from twostage.storage.expiry import expires_at, refused
+from twostage.storage.location import parse_location
+from twostage.storage.reach import is_unreached, reach_hint
 
 if TYPE_CHECKING:
     from twostage.storage.store_client import RangedFile, RequestFailedError
@@ -30,23 +31,17 @@ def cancelled(file: RangedFile) -> StorageError:
 
 def error_of(file: RangedFile, failure: RequestFailedError, attempts: int) -> TwoStageError:
     """Return the error of a request that failed for good, after this many attempts."""
-    path, stage, text = file.path, "storage", file.mask(failure.text)
+    path, stage, storage, vended = file.path, "storage", file.storage, file.client.vended
+    renewed = {} if vended is None else {f"renewed {key}": text for key, text in vended.properties.items()}
+    secrets = {**storage.properties, "path": path, "root": storage.root, **renewed}
+    text = hide_secrets(OSError(failure.text), secrets).removeprefix("OSError ")
     match failure.kind:
         case "missing":
-            return MissingFileError(
-                "MISSING_FILE",
-                "File is not in storage",
-                path=path,
-                stage=stage,
-                hint="If the table was copied from there, set allow-moved-paths=true."
-                if file.is_outside
-                else None,
-            )
+            return missing(path, stage, storage)
         case "denied":
-            until, why = (
-                (file.expires, "") if file.vended is None else (file.vended.until, file.vended.failure)
-            )
-            return refused(text, path, stage, until, why)
+            if vended is not None:
+                return refused(text, path, stage, vended.until, vended.failure)
+            return refused(text, path, stage, expires_at(storage.properties))
         case "replaced":
             return CorruptFileError(
                 "FILE_CHANGED",
@@ -70,7 +65,8 @@ def error_of(file: RangedFile, failure: RequestFailedError, attempts: int) -> Tw
                 stage=stage,
             )
     tries = f" ({attempts} attempts)" if attempts > 1 else ""
-    hint = file.reach if is_unreached(failure.text) else None
+    is_reached = not is_unreached(failure.text)
+    hint = None if is_reached else reach_hint(parse_location(path), storage.properties)
     return StorageError(
         "STORAGE_FAILED",
         f"Storage failed{tries}: {text}",

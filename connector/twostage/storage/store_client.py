@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from twostage.task import Storage
 
+if TYPE_CHECKING:
     from twostage.storage.vended_credentials import VendedCredentials
 
 FailureKind = Literal[
@@ -79,16 +79,8 @@ class RangedFile:
     client: StoreClient
     size: int | None = None
     etag: str | None = None
-    mask: Callable[[str], str] = field(default=str, repr=False)
-    """Removes the scan's secrets from a library's text."""
-    is_outside: bool = False
-    """It lies outside the table's folder."""
-    expires: int | None = None
-    """Until when its store's credentials are good, in milliseconds since 1970, if the catalog said so."""
-    vended: VendedCredentials | None = field(default=None, repr=False)
-    """Those credentials, if they renew themselves."""
-    reach: str | None = None
-    """What to check where its store cannot be reached."""
+    storage: Storage = field(default=Storage(), repr=False)
+    """The scan's, for the errors of its requests."""
     opened: Any = field(default=None, repr=False)
     """What the client keeps open for it."""
 
@@ -98,6 +90,8 @@ class StoreClient(Protocol):
 
     key: tuple[str, ...]
     """Names the store; requests to stores of the same key share a window."""
+    vended: VendedCredentials | None
+    """The credentials of its requests, if they renew themselves."""
     asks_for_version: bool
     """Each request is for the object with ``file.etag``. Otherwise the object's ETag must be compared after reading."""
 

@@ -1,8 +1,7 @@
-"""Which store a path belongs to, and for whom what was read from it may be cached.
+"""For whom what was read from a store may be cached.
 
-Takes properties that open files, and those of a catalog; gives plain values for the keys of caches. The rules: two stores whose
-buckets have the same name are told apart, and what tells them apart holds no secret; and what was read for one user's
-configuration, logins included, serves no other. Credentials that a catalog vends change with each query and are no part of it:
+Takes properties that open files, and those of a catalog; gives plain values for the keys of caches. The rule: what was read for
+one user's configuration, logins included, serves no other. Credentials that a catalog vends change with each query and are no part of it:
 a user whom the catalog does not answer never gets as far as the caches.
 """
 
@@ -10,21 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from functools import lru_cache
 from typing import TYPE_CHECKING
-
-from twostage.errors import mask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from twostage.task import Storage
 
-_STORE_PROPERTIES = (
-    *("endpoint", "account-name", "project-id", "service.host", "storage-authority", "storage-scheme"),
-    *("account-host", "hdfs.host", "hdfs.port"),
-)
-"""Suffixes of the storage properties that say which store a path belongs to."""
 _VENDED = frozenset(
     (
         *("s3.access-key-id", "s3.secret-access-key", "s3.session-token", "s3.session-token-expires-at-ms"),
@@ -42,23 +33,6 @@ _VENDED_PREFIXES = ("adls.sas-token.", "adls.sas-token-expires-at-ms.")
 
 _key = os.urandom(32)
 """Shared by this process and those forked from it: a scope is sent to executors, which must not be able to guess a catalog's password by it."""
-
-_masked = lru_cache(256)(mask)
-
-
-def stores_of(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return the storage properties that say which store a path belongs to, without logins.
-
-    >>> stores_of({"s3.endpoint": "http://me:secret@h", "s3.secret-access-key": "k"})
-    (('s3.endpoint', 'http://***@h'),)
-    """
-    return tuple(
-        sorted(
-            (name, _masked(str(text)))
-            for name, text in properties.items()
-            if name.endswith(_STORE_PROPERTIES)
-        )
-    )
 
 
 def is_vended(name: str) -> bool:

@@ -14,13 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from twostage.storage.vended_credentials import CredentialProvider
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from twostage.storage.location import Location
-    from twostage.storage.vended_credentials import VendedCredentials
 
 CONNECT_SECONDS = 10.0
 REQUEST_SECONDS = 60.0
@@ -52,6 +49,9 @@ class StoreProperties:
     bucket: str
     config: Mapping[str, Any] = field(default_factory=dict, repr=False)
     credentials: Callable[[], Any] | None = field(default=None, repr=False)
+    """Those that are not part of `config`."""
+    renewed: Callable[[Mapping[str, str]], dict[str, Any]] | None = None
+    """In their place, if they renew themselves: gives them in obstore's form, without their end, of the current properties."""
     allows_http: bool = False
     connect_seconds: float = CONNECT_SECONDS
     request_seconds: float = REQUEST_SECONDS
@@ -64,29 +64,29 @@ class StoreProperties:
 
 
 def store_properties(
-    location: Location, properties: Mapping[str, str], vended: VendedCredentials | None = None
+    location: Location, properties: Mapping[str, str], *, are_renewed: bool = False
 ) -> StoreProperties | str:
     """Return how obstore opens a location's store, or why PyArrow does instead.
 
     Args:
         location: Of an object.
         properties: PyIceberg's.
-        vended: The credentials among them, if they renew themselves.
+        are_renewed: Whether the credentials among them renew themselves.
 
     >>> from twostage.storage.location import parse_location
     >>> store_properties(parse_location("hdfs://namenode/x"), {})
     'hdfs is read by PyArrow'
     """
     if location.family == "s3":
-        return _s3(location.authority, properties, vended)
+        return _s3(location.authority, properties, are_renewed=are_renewed)
     if location.family == "gs":
-        return _google(location.authority, properties, vended)
+        return _google(location.authority, properties, are_renewed=are_renewed)
     if location.family in ("abfs", "wasb"):
-        return _azure(location.authority, properties, vended)
+        return _azure(location.authority, properties, are_renewed=are_renewed)
     return f"{location.scheme} is read by PyArrow"
 
 
-def _s3(bucket: str, given: Mapping[str, str], vended: VendedCredentials | None) -> StoreProperties | str:
+def _s3(bucket: str, given: Mapping[str, str], *, are_renewed: bool) -> StoreProperties | str:
     if "@" in bucket or not bucket:
         return "the bucket's name is not plain"
     if found := _first_of(_ARROW_S3, given):
@@ -115,16 +115,19 @@ def _s3(bucket: str, given: Mapping[str, str], vended: VendedCredentials | None)
         is_virtual = "." not in bucket  # else its certificate does not cover the host's name
         config |= {"region": region or ASSUMED_REGION, "virtual_hosted_style_request": is_virtual}
     credentials: Callable[[], Any] | None = None
+    renewed = None
     keys = _keys(given)
     key, secret = keys["access_key_id"], keys["secret_access_key"]
     if _is_true(given.get("s3.anonymous", "false")):
         config["skip_signature"] = True
     elif bool(key) != bool(secret):
         return "only half of a key is set"
+    elif key and are_renewed:
+        renewed = _keys
     elif key:
         # As they are: the environment's session token must not be added to a key of the catalog's.
         fixed = {**keys, "expires_at": None}
-        credentials = CredentialProvider(vended, _keys) if vended is not None else lambda: fixed
+        credentials = lambda: fixed  # noqa: E731
     elif reason := _default_aws_credentials():
         return reason
     return StoreProperties(
@@ -132,6 +135,7 @@ def _s3(bucket: str, given: Mapping[str, str], vended: VendedCredentials | None)
         bucket=bucket,
         config=config,
         credentials=credentials,
+        renewed=renewed,
         allows_http=str(config.get("endpoint", "")).startswith("http:"),
         connect_seconds=_seconds(given.get("s3.connect-timeout"), CONNECT_SECONDS),
         request_seconds=_seconds(given.get("s3.request-timeout"), REQUEST_SECONDS),
@@ -170,15 +174,15 @@ def _keys(given: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _google(bucket: str, given: Mapping[str, str], vended: VendedCredentials | None) -> StoreProperties | str:
+def _google(bucket: str, given: Mapping[str, str], *, are_renewed: bool) -> StoreProperties | str:
     if "@" in bucket or not bucket:
         return "the bucket's name is not plain"
     config: dict[str, Any] = {}
     if host := given.get("gcs.service.host"):
         config["base_url"] = host.rstrip("/")
-    credentials = None
-    if (token := given.get("gcs.oauth2.token")) and vended is not None:
-        credentials = CredentialProvider(vended, lambda now: {"token": now["gcs.oauth2.token"]})
+    renewed = None
+    if (token := given.get("gcs.oauth2.token")) and are_renewed:
+        renewed = _token
     elif token:
         config["bearer_token"] = token
     elif reason := _default_google_credentials():
@@ -187,9 +191,14 @@ def _google(bucket: str, given: Mapping[str, str], vended: VendedCredentials | N
         kind="gs",
         bucket=bucket,
         config=config,
-        credentials=credentials,
+        renewed=renewed,
         allows_http=(host or "").startswith("http:"),
     )
+
+
+def _token(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return a Google token in obstore's form."""
+    return {"token": given["gcs.oauth2.token"]}
 
 
 def _default_google_credentials() -> str | None:
@@ -207,9 +216,7 @@ def _default_google_credentials() -> str | None:
     return None if kind in _KNOWN_GOOGLE_CREDENTIALS else f"Google's credentials are of type {kind}"
 
 
-def _azure(
-    authority: str, given: Mapping[str, str], vended: VendedCredentials | None
-) -> StoreProperties | str:
+def _azure(authority: str, given: Mapping[str, str], *, are_renewed: bool) -> StoreProperties | str:
     container, _, host = authority.partition("@")
     account = given.get("adls.account-name") or host.partition(".")[0]
     if found := _first_of(_ARROW_AZURE, given):
@@ -222,12 +229,12 @@ def _azure(
     config["endpoint"] = (
         f"{scheme}://{account}{blob}" if blob.startswith(".") else f"{scheme}://{blob}/{account}"
     )
-    credentials = None
+    renewed = None
     login = [given.get(f"adls.{name}") for name in ("client-id", "client-secret", "tenant-id")]
     if key := given.get("adls.account-key"):
         config |= {"account_key": key, "credential_type": "access_key"}
-    elif (token := given.get("adls.sas-token")) and vended is not None:
-        credentials = CredentialProvider(vended, _signature)
+    elif (token := given.get("adls.sas-token")) and are_renewed:
+        renewed = _signature
     elif token:
         config |= {"sas_key": token.removeprefix("?"), "credential_type": "sas_token"}
     elif all(login):
@@ -245,7 +252,7 @@ def _azure(
         kind="azure",
         bucket=container,
         config=config,
-        credentials=credentials,
+        renewed=renewed,
         allows_http=scheme == "http",
     )
 

@@ -56,16 +56,17 @@ def client_of(storage: Storage, location: Location, name: str) -> StoreClient:
 
 def _connect(storage: Storage, location: Location, *, use_arrow: bool) -> StoreClient:
     check_properties(location, storage.properties, by_arrow=False)
+    vended = vended_credentials(storage)
     if use_arrow or find_spec("obstore") is None:  # a cluster may lack it
         found: StoreProperties | str = "PyArrow is wanted"
     else:
-        found = store_properties(location, storage.properties, vended_credentials(storage))
+        found = store_properties(location, storage.properties, are_renewed=vended is not None)
     if isinstance(found, str):
         host = storage.properties.get("s3.endpoint", "")
         connect = partial(file_system, storage, location)
         key = (location.family, host, location.authority)
-        return ArrowClient(key, connect(), connect if storage.renewal is not None else None)
-    return ObstoreClient(found)
+        return ArrowClient(key, connect(), None if vended is None else connect, vended)
+    return ObstoreClient(found, vended)
 
 
 def is_plain(name: str) -> bool:

@@ -17,13 +17,9 @@ from typing import TYPE_CHECKING
 
 from twostage.errors import StorageError, TwoStageError
 from twostage.metrics import Metrics
-from twostage.storage.errors import hide_secrets
-from twostage.storage.expiry import expires_at
-from twostage.storage.file_systems import remote_name
-from twostage.storage.location import check_location, is_under
+from twostage.storage.location import check_location
 from twostage.storage.pending_ranges import Gathered, PendingRanges
 from twostage.storage.ranges import REMOTE, RequestCost, merge, parts_of
-from twostage.storage.reach import reach_hint
 from twostage.storage.request_errors import cancelled, error_of
 from twostage.storage.request_window import window_of
 from twostage.storage.retry_budget import Attempts, RetryBudget
@@ -31,7 +27,6 @@ from twostage.storage.round_trips import RoundTrips
 from twostage.storage.store_client import RETRIED, RangedFile, RequestFailedError
 from twostage.storage.store_loop import event_loop, pause
 from twostage.storage.stores import client_of
-from twostage.storage.vended_credentials import vended_credentials
 
 if TYPE_CHECKING:
     import asyncio
@@ -147,30 +142,8 @@ class TaskReads:
             ForbiddenLocationError: The policy refuses it.
         """
         location = check_location(storage, path)
-        name = remote_name(location)
-        vended = vended_credentials(storage)
-
-        def masked(text: str) -> str:
-            known = {**storage.properties, "path": path, "root": storage.root}
-            now = (
-                {} if vended is None else {f"renewed {key}": text for key, text in vended.properties.items()}
-            )
-            shown = hide_secrets(OSError(text), {**known, **now})
-            return shown.removeprefix("OSError ")
-
-        copied = storage.moved_from is None and bool(storage.root) and not is_under(storage.root, path)
-        file = RangedFile(
-            path,
-            name,
-            client_of(storage, location, name),
-            size,
-            etag,
-            masked,
-            is_outside=copied,
-            expires=expires_at(storage.properties),
-            vended=vended,
-            reach=reach_hint(location, storage.properties),
-        )
+        name = location.remote_name
+        file = RangedFile(path, name, client_of(storage, location, name), size, etag, storage)
         self._files.append(file)
         return file
 

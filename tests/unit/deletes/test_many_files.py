@@ -16,7 +16,7 @@ from scan_values import context_of, task_of, write_keys
 from tables import Table
 from twostage.deletes.anti_join.load_key_sets import load_equality
 from twostage.deletes.cache.memory import CACHE, ByteCache
-from twostage.deletes.files import columns
+from twostage.deletes.files import contents
 from twostage.deletes.positions import position_file
 from twostage.metrics import Metrics
 from twostage.storage.location import Location, parse_location
@@ -31,7 +31,7 @@ class Store:
         self.requests = 0
         self._lock = threading.Lock()
         self._barrier = threading.Barrier(together)
-        read_all = columns.files.read_all
+        read_all = contents.files.read_all
 
         def slow(*arguments: Any, **options: Any) -> bytes:
             with self._lock:
@@ -42,8 +42,8 @@ class Store:
         def remote(path: str) -> Location:
             return parse_location(f"s3://bucket{path}")
 
-        monkeypatch.setattr(columns.files, "read_all", slow)
-        monkeypatch.setattr(columns, "parse_location", remote)
+        monkeypatch.setattr(contents.files, "read_all", slow)
+        monkeypatch.setattr(contents, "parse_location", remote)
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])

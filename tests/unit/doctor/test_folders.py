@@ -12,7 +12,8 @@ from twostage.doctor import folders
 from twostage.metrics import Metrics
 from twostage.options import OPTION_NAMES, parse_options
 from twostage.reading.conditions.kept import ConditionStore
-from twostage.reading.host_footers import HostFooters
+from twostage.reading.host_footers import Footers
+from twostage.task import Storage
 
 CACHES = pytest.mark.parametrize("cache", folders.HOST_CACHES, ids=lambda cache: cache.option)
 
@@ -44,10 +45,10 @@ def test_where_a_query_keeps_it(cache: folders.HostCacheFolder, tmp_path: Path) 
     """The folder that the check names is the one that the cache itself uses, without an option."""
     metrics = Metrics()
     settings = parse_options({cache.option: "host", f"{cache.option}-size": "1"}).settings
-    context = SimpleNamespace(settings=settings)
+    context = SimpleNamespace(settings=settings, storage=Storage())
     used = {
         "deletes.cache": lambda: HostCache.find(settings, metrics),
-        "footers.cache": lambda: HostFooters.find(context, metrics)._cache,
+        "footers.cache": lambda: Footers(context, metrics)._cache,
         "filter.cache": lambda: ConditionStore(settings, metrics)._host,
     }[cache.option]()
     assert used is not None

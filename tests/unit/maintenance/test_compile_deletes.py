@@ -149,7 +149,7 @@ def test_a_bucket_keeps_what_is_compiled(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(files, "file_system", file_system)
     monkeypatch.setattr(stores, "file_system", file_system)
-    monkeypatch.setattr(stores, "store_properties", lambda *_: "the test has a file system of its own")
+    monkeypatch.setattr(stores, "store_properties", lambda *_, **__: "the test has a file system of its own")
     monkeypatch.setattr(stores, "_clients", {})
     options = {"deletes.cache": "worker", "deletes.compiled-dir": "s3://bucket/compiled"}
     options["deletes.cache-dir"] = str(tmp_path / "unused")

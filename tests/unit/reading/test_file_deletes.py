@@ -14,7 +14,7 @@ from scan_values import context_of, delete_of, task_of, write_keys
 from twostage.data_files.row_group import RowGroup
 from twostage.errors import ResourceLimitError
 from twostage.metrics import Metrics
-from twostage.reading.file_deletes import FileDeletes
+from twostage.reading.file_deletes import DeleteLoader, FileDeletes
 from twostage.selection import Selection
 from twostage.task import DeleteFile, ScanContext, ScanTask
 
@@ -40,6 +40,10 @@ def scan_of(
     return context, task_of(*deletes, record_count=100)
 
 
+def load(context: ScanContext, task: ScanTask, metrics: Metrics) -> FileDeletes:
+    return DeleteLoader(context, metrics).load(task)
+
+
 def deleted_rows(found: FileDeletes) -> set[int]:
     """Return all rows of the file that its deletes remove, by whatever way."""
     rows = {*found.positions.within(0, 100).tolist(), *found.compiled_positions.within(0, 100).tolist()}
@@ -52,7 +56,7 @@ def test_each_kind_of_delete_file(
     tmp_path: Path, deletes: tuple[DeleteFile, ...], kinds: tuple[int, ...]
 ) -> None:
     context, task = scan_of(tmp_path, tuple(deletes[kind] for kind in kinds), delete_cache="worker")
-    found = FileDeletes.load(context, task, Metrics())
+    found = load(context, task, Metrics())
     assert bool(found.positions) == (0 in kinds)
     assert bool(found.equality) == (1 in kinds)
     assert not found.compiled_positions
@@ -64,7 +68,7 @@ def test_a_delete_file_of_keys_is_opened_when_rows_are_probed(
     tmp_path: Path, deletes: tuple[DeleteFile, ...]
 ) -> None:
     metrics = Metrics()
-    found = FileDeletes.load(*scan_of(tmp_path, deletes, delete_cache="worker"), metrics)
+    found = load(*scan_of(tmp_path, deletes, delete_cache="worker"), metrics)
     assert metrics.counters["delete_files.opened"] == 1
     deleted_rows(found)
     assert metrics.counters["delete_files.opened"] == 2
@@ -86,12 +90,12 @@ def test_what_one_scan_compiles_the_next_one_takes_as_positions(
     tmp_path: Path, deletes: tuple[DeleteFile, ...]
 ) -> None:
     context, task = scan_of(tmp_path, deletes)
-    first, metrics = FileDeletes.load(context, task, Metrics()), Metrics()
+    first, metrics = load(context, task, Metrics()), Metrics()
     assert not first.compiled_positions
     record(first, GROUPS)
     first.finish(metrics)
     assert metrics.counters["delete_compiled.written"] == 1
-    again = FileDeletes.load(context, task, Metrics())
+    again = load(context, task, Metrics())
     assert set(again.compiled_positions.within(0, 100).tolist()) == BY_KEY
     assert not again.equality
     assert deleted_rows(again) == BY_POSITION | BY_KEY == deleted_rows(first)
@@ -100,24 +104,24 @@ def test_what_one_scan_compiles_the_next_one_takes_as_positions(
 @pytest.mark.usefixtures("small_sets_are_compiled")
 def test_a_scan_that_probed_a_part_compiles_nothing(tmp_path: Path, deletes: tuple[DeleteFile, ...]) -> None:
     context, task = scan_of(tmp_path, deletes)
-    found, metrics = FileDeletes.load(context, task, Metrics()), Metrics()
+    found, metrics = load(context, task, Metrics()), Metrics()
     assert list(found.recorded(GROUPS)) == GROUPS
     record(found, GROUPS[:1])
     found.finish(metrics)
     assert metrics.counters["delete_compiled.written"] == 0
-    assert FileDeletes.load(context, task, Metrics()).equality
+    assert load(context, task, Metrics()).equality
 
 
 def test_row_groups_pass_where_nothing_is_recorded(tmp_path: Path, deletes: tuple[DeleteFile, ...]) -> None:
-    found = FileDeletes.load(*scan_of(tmp_path, deletes, delete_cache="worker"), Metrics())
+    found = load(*scan_of(tmp_path, deletes, delete_cache="worker"), Metrics())
     assert found.recorded(GROUPS) is GROUPS
     found.finish(Metrics())
 
 
 def test_a_scan_that_shows_deleted_rows_removes_none(tmp_path: Path, deletes: tuple[DeleteFile, ...]) -> None:
     context, task = scan_of(tmp_path, deletes)
-    found = FileDeletes.load(context, task, Metrics())
-    shown = found.cleared(context, task, Metrics())
+    found = load(context, task, Metrics())
+    shown = found.cleared()
     assert deleted_rows(shown) == set()
     assert not (shown.positions or shown.compiled_positions or shown.equality)
     assert deleted_rows(found) == BY_POSITION | BY_KEY  # as before: they mark the rows
@@ -125,4 +129,4 @@ def test_a_scan_that_shows_deleted_rows_removes_none(tmp_path: Path, deletes: tu
 
 def test_positions_beyond_the_memory(tmp_path: Path, deletes: tuple[DeleteFile, ...]) -> None:
     with pytest.raises(ResourceLimitError, match="task-memory"):
-        FileDeletes.load(*scan_of(tmp_path, deletes, task_memory=100), Metrics())
+        load(*scan_of(tmp_path, deletes, task_memory=100), Metrics())

@@ -17,7 +17,8 @@ from twostage.formats.parquet import page_tables
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings, parse_options
 from twostage.predicates.predicate import Compare
-from twostage.reading.host_footers import HostFooters
+from twostage.reading.host_footers import Footers
+from twostage.task import Storage
 
 FILES, ROWS = 3, 3_000
 LAYOUT = {"page_size": 20_000, "compression": "none", "dictionary": False, "page_index": True}
@@ -136,6 +137,6 @@ def test_a_directory_of_others_is_not_used(tmp_path):
     folder.chmod(0o777)
     metrics = Metrics()
     settings = ReadSettings(footer_cache_dir=str(folder))
-    assert HostFooters.find(SimpleNamespace(settings=settings), metrics) is None
+    assert Footers(SimpleNamespace(settings=settings, storage=Storage()), metrics)._cache is None
     assert metrics.counters == {"footer_cache.unusable": 1}
     assert "footers are not shared" in next(iter(metrics.choices))

@@ -9,7 +9,7 @@ import pytest
 
 from twostage import errors
 from twostage.storage import file_systems
-from twostage.storage.file_systems import CONNECT_SECONDS, REQUEST_SECONDS, file_system, remote_name
+from twostage.storage.file_systems import CONNECT_SECONDS, REQUEST_SECONDS, file_system
 from twostage.storage.files import open_file
 from twostage.storage.location import parse_location
 from twostage.task import Storage
@@ -61,7 +61,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 )
 def test_how_a_file_system_names_a_file(path: str, name: str) -> None:
     """By container and key, but for Hadoop, whose authority is the connection's."""
-    assert remote_name(parse_location(path)) == name
+    assert parse_location(path).remote_name == name
 
 
 def test_one_for_each_scheme_authority_and_set_of_properties(connected: list[Any]) -> None:

@@ -195,7 +195,7 @@ class Remote:
 def serve(monkeypatch: pytest.MonkeyPatch, remote: Remote) -> None:
     monkeypatch.setattr(file_systems, "_connect", remote.connect)
     monkeypatch.setattr(file_systems, "_file_systems", {})
-    monkeypatch.setattr(stores, "store_properties", lambda *_: "the test has a file system of its own")
+    monkeypatch.setattr(stores, "store_properties", lambda *_, **__: "the test has a file system of its own")
     monkeypatch.setattr(stores, "_clients", {})
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from s3_server import Fault, serve
 from twostage.storage import obstore_client
-from twostage.storage.file_systems import remote_name
 from twostage.storage.location import parse_location
 from twostage.storage.obstore_client import ObstoreClient, kind_of, shown
 from twostage.storage.store_client import RangedFile, RequestFailedError
@@ -205,7 +204,7 @@ def test_other_stores_are_asked_the_same_way(s3, kind):
     found = store_properties(location, given)
     assert isinstance(found, StoreProperties)
     client = ObstoreClient(found)
-    file = RangedFile(path, remote_name(location), client)
+    file = RangedFile(path, location.remote_name, client)
     for _ in range(2):
         asked = client.get(file, 100, 200, None)
         answer = asyncio.run_coroutine_threadsafe(asked, event_loop()).result(30)
@@ -256,9 +255,9 @@ def test_credentials_that_have_ended_are_renewed(s3, monkeypatch, kind, stated):
     vended = VendedCredentials(given, CredentialsEndpoint(url="http://c", location=path))
     monkeypatch.setattr(vended, "_request", lambda: asked.append(1) or new)
     location = parse_location(path)
-    found = store_properties(location, given, vended)
+    found = store_properties(location, given, are_renewed=True)
     assert isinstance(found, StoreProperties), found
-    client = ObstoreClient(found)
+    client = ObstoreClient(found, vended)
     sent = []
 
     def refuse_old(handler):
@@ -266,7 +265,7 @@ def test_credentials_that_have_ended_are_renewed(s3, monkeypatch, kind, stated):
         return "OLD" in sent[-1]
 
     monkeypatch.setattr(s3, "refuses", refuse_old)
-    file = RangedFile(path, remote_name(location), client)
+    file = RangedFile(path, location.remote_name, client)
 
     async def read():
         return await asyncio.gather(*(client.get(file, 0, 50, None) for _ in range(8)))
@@ -285,7 +284,8 @@ def test_a_refusal_that_new_credentials_would_not_end_asks_for_none(s3, monkeypa
     given = {"s3.endpoint": s3.endpoint, **old}
     vended = VendedCredentials(given, CredentialsEndpoint(url="http://c", location=path))
     monkeypatch.setattr(vended, "_request", lambda: pytest.fail("asked"))
-    client = ObstoreClient(store_properties(parse_location(path), given, vended))
+    found = store_properties(parse_location(path), given, are_renewed=True)
+    client = ObstoreClient(found, vended)
     s3.faults = [Fault("403", path="f", code="AccessDenied")]
     with pytest.raises(RequestFailedError) as caught:
         asked = client.get(RangedFile(path, "lake/f", client), 0, 5, None)

@@ -10,6 +10,7 @@ import pytest
 from twostage import errors
 from twostage.storage.request_errors import cancelled, error_of
 from twostage.storage.store_client import RETRIED, FailureKind, RangedFile, RequestFailedError
+from twostage.task import Storage
 
 EXPECTED = {
     "missing": (errors.MissingFileError, "MISSING_FILE"),
@@ -24,10 +25,17 @@ EXPECTED = {
 }
 
 
-def file(**more):
-    return RangedFile(
-        "s3://lake/t/f", "lake/t/f", None, mask=lambda text: text.replace("canary", "***"), **more
-    )
+PROPERTIES = {"s3.secret-access-key": "canary"}
+
+
+def file(root="s3://lake/t", vended=None, **properties):
+    storage = Storage(properties={**PROPERTIES, **properties}, root=root)
+    return RangedFile("s3://lake/t/f", "lake/t/f", SimpleNamespace(vended=vended), storage=storage)
+
+
+def renewing(until, failure="", **properties):
+    """Return credentials that renew themselves, as far as errors look at them."""
+    return SimpleNamespace(until=until, failure=failure, properties=properties)
 
 
 def test_every_kind_is_known():
@@ -47,26 +55,35 @@ def test_the_error_of_each_kind(kind):
 
 
 def test_credentials_that_renew_themselves_say_when_they_ended_and_why_there_are_no_others():
-    vended = SimpleNamespace(until=1_700_000_000_000, failure="HTTP 403")
-    found = error_of(file(expires=4_000_000_000_000, vended=vended), RequestFailedError("denied", "no"), 1)
+    ends, vended = "s3.session-token-expires-at-ms", renewing(1_700_000_000_000, "HTTP 403")
+    stated = file(vended=vended, **{ends: "4000000000000"})
+    found = error_of(stated, RequestFailedError("denied", "no"), 1)
     assert found.code == "CREDENTIALS_EXPIRED"
     assert "2023-11-14" in found.hint
     assert "The catalog gave no new ones: HTTP 403" in found.hint
-    renewed = SimpleNamespace(until=4_000_000_000_000, failure="")
-    found = error_of(file(expires=1_700_000_000_000, vended=renewed), RequestFailedError("denied", "no"), 1)
+    stated = file(vended=renewing(4_000_000_000_000), **{ends: "1700000000000"})
+    found = error_of(stated, RequestFailedError("denied", "no"), 1)
     assert found.code == "ACCESS_DENIED"
+    found = error_of(file(**{ends: "1700000000000"}), RequestFailedError("denied", "no"), 1)
+    assert found.code == "CREDENTIALS_EXPIRED"
+
+
+def test_renewed_credentials_are_no_more_shown_than_the_first_ones():
+    vended = renewing(None, **{"s3.session-token": "renewed-canary"})
+    found = error_of(file(vended=vended), RequestFailedError("other", "canary, renewed-canary"), 1)
+    assert "canary" not in str(found)
 
 
 def test_a_file_outside_the_table_hints_at_moved_paths():
     failure = RequestFailedError("missing", "404")
-    assert "allow-moved-paths" in error_of(file(is_outside=True), failure, 1).hint
+    assert "allow-moved-paths" in error_of(file(root="s3://lake/other"), failure, 1).hint
     assert error_of(file(), failure, 1).hint is None
 
 
 def test_a_store_that_was_not_reached_hints_at_its_endpoint():
     unreached = RequestFailedError("broken", "HTTP error: error sending request")
-    assert error_of(file(reach="Look there."), unreached, 6).hint == "Look there."
-    assert error_of(file(reach="Look there."), RequestFailedError("broken", "HTTP 500"), 6).hint is None
+    assert "s3.endpoint" in error_of(file(), unreached, 6).hint
+    assert error_of(file(), RequestFailedError("broken", "HTTP 500"), 6).hint is None
 
 
 def test_a_cancelled_read_names_its_file():

@@ -21,7 +21,9 @@ import numpy as np
 from twostage.deletes.anti_join.build_from_deletes import encode_data
 from twostage.deletes.anti_join.listed_values import NUMBERS, is_one_of, list_values
 from twostage.deletes.anti_join.load_key_sets import fields_to_read, group_by_scope
-from twostage.deletes.files.columns import fetch_ahead, read_columns
+from twostage.deletes.files.columns import read_columns
+from twostage.deletes.files.contents import fetch_ahead
+from twostage.deletes.files.wanted_fields import NeededRows
 from twostage.deletes.keys.budget import Budget
 from twostage.deletes.keys.encoding import group_by_nulls, take_columns
 from twostage.deletes.keys.key_columns import encode_delete, key_shape
@@ -217,15 +219,14 @@ class _ReverseJoin:
         fields = fields_to_read(self._shape.every)
         predicate = self._predicate if self._context.settings.prune_deletes else None
         first = None if predicate is None else self._first_column()
+        may_match = None if first is None else lambda array: self._may_match(array, first, delete)
         batches = read_columns(
             self._context,
             delete,
             fields,
             metrics,
-            predicate=predicate,
+            needed=NeededRows(predicate=predicate, first=first, may_match=may_match),
             content=content,
-            first=first,
-            may_match=None if first is None else lambda array: self._may_match(array, first, delete),
         )
         for num_rows, arrays in batches:
             every = encode_delete(arrays, self._shape.every, num_rows, delete)

@@ -72,10 +72,9 @@ class TaskDeletes:
         self._pages: tuple[tuple[int, tuple[int, ...]], KeyPages | None] | None = None
         self._stream_or_load = StreamOrLoad(context, task, metrics, self._kind_of)
 
-    @classmethod
-    def none(cls, context: ScanContext, task: ScanTask, metrics: Metrics) -> TaskDeletes:
-        """Return no deletes for a task."""
-        return cls(context, replace(task, deletes=()), metrics)
+    def none(self) -> TaskDeletes:
+        """Return no deletes for the same task."""
+        return TaskDeletes(self._context, replace(self._task, deletes=()), self._metrics)
 
     def __bool__(self) -> bool:
         return bool(self.files)

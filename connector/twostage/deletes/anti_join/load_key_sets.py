@@ -27,7 +27,8 @@ from twostage.deletes.anti_join.worker_key_sets import ScopedKeySet, WorkerKeySe
 from twostage.deletes.cache import fingerprint
 from twostage.deletes.cache.memory import CACHE
 from twostage.deletes.files.ahead import ahead
-from twostage.deletes.files.columns import fetch_ahead, read_columns
+from twostage.deletes.files.columns import read_columns
+from twostage.deletes.files.contents import fetch_ahead
 from twostage.deletes.files.wanted_fields import WantedField, corrupt
 from twostage.deletes.keys.budget import Budget
 from twostage.deletes.keys.encoding import KeyColumn, group_by_nulls

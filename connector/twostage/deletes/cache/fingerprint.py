@@ -5,7 +5,7 @@ All three caches of deletes use them: the worker's memory (`memory`, with facts 
 process), the host's files (`host`: they are part of the file names) and compiled deletes.
 
 The rules: two values that could differ have different fingerprints, so that a cached value is used only if
-building it again would give the same; and a fingerprint reveals no path and no secret. Paths are hashed as
+building it again would give the same (two stores whose buckets have one name are told apart); and a fingerprint reveals no path and no secret. Paths are hashed as
 they are, except for a password before the host; credentials are not hashed at all.
 
 Cost: 2 to 3 µs for a delete file seen before (most of it `files.modified`), 11 µs for a new one; a thousand
@@ -21,8 +21,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from twostage.deletes.cache.file_format import FORMAT
+from twostage.errors import mask
 from twostage.storage import files
-from twostage.storage.store_identity import stores_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -32,7 +32,13 @@ if TYPE_CHECKING:
 _HEX_DIGITS = 24
 MAX_KNOWN_FILES = 2**14
 """Delete files whose fingerprints a process caches, 0.5 kB each."""
+_STORE_PROPERTIES = (
+    *("endpoint", "account-name", "project-id", "service.host", "storage-authority", "storage-scheme"),
+    *("account-host", "hdfs.host", "hdfs.port"),
+)
+"""Suffixes of the storage properties that say which store a path belongs to."""
 _PASSWORD = re.compile(r"^([^:/]+://[^:/]*):[^/]*@")
+_masked = lru_cache(256)(mask)
 
 
 def without_password(location: str) -> str:
@@ -86,17 +92,27 @@ def of_set(members: Iterable[str]) -> str:
 
 def of_reading(context: ScanContext) -> str:
     """Name the table, its location, and how its delete files are read."""
-    stores = stores_of(context.storage.properties)
     storage = context.storage
-    where = (without_password(storage.root), without_password(storage.moved_from or ""), stores)
+    where = (without_password(storage.root), without_password(storage.moved_from or ""), of_store(storage))
     # Keys that were read without verification must not be used by a scan that verifies.
     settings = (context.settings.kernels, context.settings.dense_keys, context.settings.verify_checksums)
     return digest(FORMAT, sys.byteorder, context.table_uuid, where, repr(context.name_mapping), settings)
 
 
 def of_store(storage: Storage) -> tuple[tuple[str, str], ...]:
-    """Name a location's store, for the worker's memory: two stores may have buckets of one name; 1 to 2 µs."""
-    return stores_of(storage.properties) if storage.properties else ()
+    """Tell which store paths belong to, as the properties that say so, without logins: two may have buckets of one name.
+
+    >>> from twostage.task import Storage
+    >>> of_store(Storage(properties={"s3.endpoint": "http://me:secret@h", "s3.secret-access-key": "k"}))
+    (('s3.endpoint', 'http://***@h'),)
+    """
+    return tuple(
+        sorted(
+            (name, _masked(str(text)))
+            for name, text in storage.properties.items()
+            if name.endswith(_STORE_PROPERTIES)
+        )
+    )
 
 
 def of_table(context: ScanContext) -> str:

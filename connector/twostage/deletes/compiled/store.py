@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from twostage.deletes.compiled.entry_name import EntryName
     from twostage.metrics import Metrics
-    from twostage.task import ScanContext
+    from twostage.storage.pending_ranges import PendingRanges
+    from twostage.task import DeleteFile, ScanContext
 
     Written = Callable[[Callable[[PendingWrite], None]], bool]
     """Takes a function that waits for a request; returns whether the entry was written, once that is
@@ -65,6 +66,18 @@ def read_entry(
     found: BitMap64 | None = CACHE.get(name)
     if found is None:
         found = next((one for store in stores if (one := store.read(name.text, limit)) is not None), None)
+        if found is not None:
+            keep_entry(context, name, found)
+    return found
+
+
+def read_asked(
+    context: ScanContext, name: EntryName, folder: FolderStore, asked: PendingRanges
+) -> BitMap64 | None:
+    """Return an entry's bitmap from this process's memory or from a request for its file in a folder; None if there is none."""
+    found: BitMap64 | None = CACHE.get(name)
+    if found is None:
+        found = folder.read(name.text, asked=asked)
         if found is not None:
             keep_entry(context, name, found)
     return found
@@ -167,28 +180,30 @@ class FolderStore(CompiledStore):
         return not parse_location(self.storage.root).is_local
 
     def read(
-        self, name: str, limit: int | None = None, fetch: Callable[[], bytes] | None = None
+        self, name: str, limit: int | None = None, asked: PendingRanges | None = None
     ) -> BitMap64 | None:
         """Return an entry's bitmap; None if it does not exist or is not usable.
 
         Args:
             name: Its file name.
             limit: Bytes that it may take.
-            fetch: Returns the file's bytes, or raises as reading them would, if they were requested before.
+            asked: The request for its file, if it was sent before.
 
         Raises:
             ResourceLimitError: It takes more than `limit` bytes, if that is given.
         """
+        place, max_bytes = self.place(name), MAX_ENTRY_BYTES if limit is None else limit
         try:
-            max_bytes = MAX_ENTRY_BYTES if limit is None else limit
-            data = (
-                files.read_all(self.storage, self.place(name), limit=max_bytes) if fetch is None else fetch()
-            )
+            if asked is None:
+                data = files.read_all(self.storage, place, limit=max_bytes)
+            else:
+                data = bytes(asked.result()[0])
             description = file_format.describe(
                 lambda offset, length: data[offset : offset + length], len(data)
             )
             file_format.verify(lambda offset, length: data[offset : offset + length], description)
-            return _decode(description, file_format.arrays_in(data, description), name)
+            arrays = file_format.arrays_in(data, description)
+            return _decode(description, arrays, name)
         except MissingFileError:
             return None
         except (TwoStageError, ValueError) as error:
@@ -265,7 +280,8 @@ def stores_for(context: ScanContext, metrics: Metrics) -> list[CompiledStore]:
         context: The scan.
         metrics: Gains the reason if the host's cache cannot be used.
     """
-    return [*host_stores(context, metrics), *folder_stores(context, metrics)]
+    folder = folder_store(context, metrics)
+    return [*host_stores(context, metrics), *([] if folder is None else [folder])]
 
 
 def host_stores(context: ScanContext, metrics: Metrics) -> list[CompiledStore]:
@@ -274,20 +290,22 @@ def host_stores(context: ScanContext, metrics: Metrics) -> list[CompiledStore]:
     return [] if cache is None else [_HostStore(cache)]
 
 
-def folder_stores(context: ScanContext, metrics: Metrics) -> list[FolderStore]:
+def folder_store(context: ScanContext, metrics: Metrics) -> FolderStore | None:
     """Return the folder or bucket of ``deletes.compiled-dir``, if the option names one."""
     folder = context.settings.compiled_dir
-    return [] if folder is None else [FolderStore(folder, context.storage, metrics)]
+    return None if folder is None else FolderStore(folder, context.storage, metrics)
 
 
-def is_kept_by_host(counts: Sequence[int], num_rows: int) -> bool:
+def is_kept_by_host(deletes: Sequence[DeleteFile], num_rows: int) -> bool:
     """Tell whether an entry of a data file is worth a file of the host's cache.
 
     Args:
-        counts: The number of keys in each of its equality-delete files.
+        deletes: Its equality-delete files.
         num_rows: Rows of the data file.
     """
-    return sum(counts) >= MIN_KEYS_TO_KEEP or len(counts) >= MIN_FILES_TO_KEEP or num_rows >= MIN_ROWS_TO_KEEP
+    if len(deletes) >= MIN_FILES_TO_KEEP or num_rows >= MIN_ROWS_TO_KEEP:
+        return True
+    return sum(delete.record_count for delete in deletes) >= MIN_KEYS_TO_KEEP
 
 
 def _encode(bitmap: BitMap64) -> tuple[dict[str, Any], list[NDArray[Any]]]:

@@ -8,18 +8,22 @@ or keeps its turn, because other data files of the task are read meanwhile.
 from __future__ import annotations
 
 from collections import Counter, deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from twostage.storage import files
 from twostage.storage.location import parse_location
+from twostage.storage.ranges import cost_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
+    from concurrent.futures import Future
     from contextlib import AbstractContextManager
 
     from twostage.storage.pending_ranges import PendingRanges
     from twostage.storage.task_reads import TaskReads
-    from twostage.task import DataFileWithDeletes, DeleteFile, Storage
+    from twostage.task import DataFileWithDeletes, DeleteFile, Storage, TableContext
 
 MAX_WHOLE_FILE_BYTES = 8 * 2**20
 """Size up to which a file is fetched in one request: the wanted columns are most of it anyway."""
@@ -246,3 +250,50 @@ class DeleteContents:
 
 def _is_sound(place: tuple[int, int], file_size: int) -> bool:
     return place[0] >= 0 and 0 < place[1] <= MAX_VECTOR_BYTES and place[0] + place[1] <= file_size
+
+
+def are_remote(deletes: Sequence[DeleteFile]) -> bool:
+    """Tell whether these files are in an object store, where each request has a high latency."""
+    return any(not parse_location(delete.path).is_local for delete in deletes[:1])
+
+
+def fetch_ahead(
+    context: TableContext,
+    deletes: Sequence[DeleteFile],
+    contents: DeleteContents | None = None,
+    *,
+    are_loaded: bool = False,
+) -> Generator[tuple[DeleteFile, bytes | memoryview | None], None, None]:
+    """Yield delete files in order, small remote ones with their content, fetched by many concurrent requests.
+
+    For a small file, an object store's latency exceeds the transfer time, and there may be thousands of
+    files. `contents` reads them, if the task schedules its own reads. With `are_loaded`, all of their keys
+    are read: then it also fetches larger files.
+    """
+    if contents is not None:
+        yield from contents.in_order(deletes, are_loaded=are_loaded)
+        return
+    cost = cost_of(None, context.settings.parallel_requests, is_remote=True)
+    if not are_remote(deletes) or len(deletes) < 2 or cost.parallel < 2:
+        for delete in deletes:
+            yield delete, None
+        return
+
+    def fetch(delete: DeleteFile) -> bytes | None:
+        if not 0 < delete.file_size <= MAX_WHOLE_FILE_BYTES:
+            return None
+        return files.read_all(context.storage, delete.path, limit=2 * MAX_WHOLE_FILE_BYTES)
+
+    waiting: deque[tuple[DeleteFile, Future[bytes | None]]] = deque()
+    pool = ThreadPoolExecutor(min(cost.parallel, len(deletes)), "twostage-deletes")
+    try:
+        for delete in deletes:
+            waiting.append((delete, pool.submit(fetch, delete)))
+            if len(waiting) > cost.parallel:
+                first, fetched = waiting.popleft()
+                yield first, fetched.result()
+        while waiting:
+            first, fetched = waiting.popleft()
+            yield first, fetched.result()
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -1,6 +1,6 @@
-"""The fields that a reader needs from a delete file, and where they are in it.
+"""The fields and rows that a reader needs from a delete file, and where the fields are in it.
 
-Takes a file's schema, whatever its format; returns the leaf of each wanted field. The rule: fields are found
+Takes a file's fields, whatever its format; returns the leaf of each wanted field. The rule: fields are found
 by id, and by name only if the file has no ids.
 Source: Iceberg table spec, "Position Delete Files" and "Equality Delete Files".
 """
@@ -8,18 +8,19 @@ Source: Iceberg table spec, "Position Delete Files" and "Equality Delete Files".
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
 from twostage.errors import CorruptFileError
-from twostage.formats import file_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from twostage.formats.file_schema import FileField
-    from twostage.task import DeleteFile, TableContext
+    from twostage.predicates.bounds import Bounds
+    from twostage.predicates.predicate import Predicate
+    from twostage.task import DeleteFile
 
 STAGE = "deletes"
 
@@ -37,6 +38,30 @@ class WantedField:
     names: tuple[str, ...]
     named: bool = False
     dictionary: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeededRows:
+    """Which rows of a delete file a reader needs; it may get more. Row groups of Parquet without any are skipped.
+
+    Attributes:
+        may_hold: Takes the bounds of the first wanted field, a string; False if it needs no row between them.
+        predicate: TRUE for every row that it needs; its columns are among the wanted fields. Statistics and
+            Bloom filters may prove that a row group holds no such row.
+        first: The index of the wanted field that is read first, for `may_match`.
+        may_match: Takes a batch of values of that field; it needs no row of a row group if it is False for all
+            batches.
+    """
+
+    may_hold: Callable[[Bounds], bool] | None = None
+    predicate: Predicate | None = None
+    first: int | None = None
+    may_match: Callable[[pa.Array], bool] | None = None
+
+
+ALL_ROWS = NeededRows()
+LeafBatch: TypeAlias = tuple[int, dict[int, pa.Array]]
+"""A number of rows, and the arrays of some leaves, by leaf."""
 
 
 def corrupt(delete: DeleteFile, message: str) -> CorruptFileError:
@@ -61,14 +86,13 @@ def missing_key(delete: DeleteFile, field_id: int, name: str) -> CorruptFileErro
 
 
 def resolve(
-    schema: pa.Schema, context: TableContext, delete: DeleteFile, wanted: Sequence[WantedField]
+    fields: Sequence[FileField], delete: DeleteFile, wanted: Sequence[WantedField]
 ) -> list[FileField | None]:
     """Return the file's leaf for each wanted field; None for one that the file lacks.
 
     Raises:
         CorruptFileError: Several columns are the wanted one, or it is not a primitive.
     """
-    fields = file_schema.identify(schema, context.name_mapping or (), path=delete.path)
     every = list(_walk(fields))
     has_ids = any(field.id is not None for field in every)
     found: list[FileField | None] = []
@@ -82,6 +106,11 @@ def resolve(
             )
         found.append(matches[0] if matches else None)
     return found
+
+
+def leaves_of(sources: Sequence[FileField | None]) -> list[int]:
+    """Return the leaves of the wanted fields that the file has, ascending."""
+    return sorted({source.first_leaf for source in sources if source is not None})
 
 
 def _walk(fields: Sequence[FileField]) -> Iterator[FileField]:

@@ -19,7 +19,7 @@ from pyroaring import BitMap64
 
 from twostage.deletes.cache import fingerprint
 from twostage.deletes.cache.memory import CACHE
-from twostage.deletes.files.columns import fetch_ahead
+from twostage.deletes.files.contents import fetch_ahead
 from twostage.deletes.files.wanted_fields import corrupt
 from twostage.deletes.positions.deletion_vector import read_vector
 from twostage.deletes.positions.position_file import PositionReader, bitmap_bytes
@@ -94,38 +94,48 @@ def load_positions(
         ResourceLimitError: The positions take more than the task's memory.
     """
     vectors = [delete for delete in task.deletes if delete.content == "vector"]
+    if len(vectors) > 1:
+        raise corrupt(vectors[1], f"Data file has {len(vectors)} deletion vectors: {task.written_path}")
     if vectors:
-        if len(vectors) > 1:
-            raise corrupt(vectors[1], f"Data file has {len(vectors)} deletion vectors: {task.written_path}")
-        return _counted("vector", _load_vector(context, task, vectors[0], metrics, contents), task)
-    delete_files = [delete for delete in task.deletes if delete.content == "position"]
-    missing = [delete for delete in delete_files if CACHE.get(_file_key(context, task, delete)) is None]
-    found = []
-    if contents is not None:
-        contents.ask(missing)
-    with closing(fetch_ahead(context, missing, contents)) as fetched:
-        is_missing = {id(delete) for delete in missing}
-        for delete in delete_files:
-            content = next(fetched)[1] if id(delete) in is_missing else None
-            if (bitmap := _load_file(context, task, delete, content, metrics)) is not None:
-                found.append(bitmap)
+        kind, found = "vector", [_load_vector(context, task, vectors[0], metrics, contents)]
+    else:
+        kind, found = "position", _load_files(context, task, metrics, contents)
     if not found:
         return DeletedPositions()
-    return _counted("position", found[0] if len(found) == 1 else BitMap64.union(*found), task)
+    bitmap = found[0] if len(found) == 1 else BitMap64.union(*found)
+    return DeletedPositions(kind, bitmap, bitmap.range_cardinality(0, max(0, task.record_count)))
 
 
 def ask_for_positions(context: TableContext, task: DataFileWithDeletes, contents: DeleteContents) -> None:
     """Request what `load_positions` will read from a data file's remote delete files; returns at once."""
     for delete in task.deletes:
-        if delete.content == "vector" and contents.has(delete):
-            if CACHE.get(_vector_key(context, task, delete)) is None and contents.is_sound(delete):
-                contents.ask_vector(delete)
-        elif delete.content == "position" and CACHE.get(_file_key(context, task, delete)) is None:
+        if delete.content == "equality" or CACHE.get(_key(context, task, delete)) is not None:
+            continue
+        if delete.content == "position":
             contents.ask([delete])
+        elif contents.has(delete) and contents.is_sound(delete):
+            contents.ask_vector(delete)
 
 
-def _counted(kind: str, bitmap: BitMap64, task: DataFileWithDeletes) -> DeletedPositions:
-    return DeletedPositions(kind, bitmap, bitmap.range_cardinality(0, max(0, task.record_count)))
+def _key(context: TableContext, task: DataFileWithDeletes, delete: DeleteFile) -> Hashable:
+    """Return the key of a delete file's bitmaps, or of a vector's, in the worker's memory."""
+    facts: tuple[Hashable, ...]
+    if delete.content == "vector":  # reading also checks it against the data file
+        facts = fingerprint.of_positions(delete), task.written_path, task.record_count
+    else:
+        # What was read without verification must not be used by a scan that verifies.
+        verified, compared_by = (
+            context.settings.verify_checksums,
+            files.canonical_for(context.storage).__name__,
+        )
+        facts = fingerprint.of_delete(delete), compared_by, _only(context, task, delete), verified
+    return delete.content, fingerprint.of_store(context.storage), delete.path, *facts
+
+
+def _only(context: TableContext, task: DataFileWithDeletes, delete: DeleteFile) -> str | None:
+    """Return the canonical path of the data file if the delete file is read for it alone, else None."""
+    is_large = delete.record_count > MAX_ROWS_TO_READ_WHOLE
+    return files.canonical_for(context.storage)(task.written_path) if is_large else None
 
 
 def _load_vector(
@@ -135,7 +145,7 @@ def _load_vector(
     metrics: Metrics,
     contents: DeleteContents | None,
 ) -> BitMap64:
-    key = _vector_key(context, task, delete)
+    key = _key(context, task, delete)
     bitmap = CACHE.get(key)
     if bitmap is not None:
         metrics.add("delete_files.cached")
@@ -146,47 +156,30 @@ def _load_vector(
     return bitmap
 
 
-def _vector_key(context: TableContext, task: DataFileWithDeletes, delete: DeleteFile) -> Hashable:
-    # Reading also checks it against the data file.
-    read = fingerprint.of_store(context.storage), delete.path, fingerprint.of_positions(delete)
-    return "vector", *read, task.written_path, task.record_count
-
-
-def _target(context: TableContext, task: DataFileWithDeletes, delete: DeleteFile) -> tuple[str, str | None]:
-    """Return the data file's canonical path; and again if the delete file is read for it alone, else None."""
-    target = files.canonical_for(context.storage)(task.written_path)
-    return target, target if delete.record_count > MAX_ROWS_TO_READ_WHOLE else None
-
-
-def _file_key(context: TableContext, task: DataFileWithDeletes, delete: DeleteFile) -> Hashable:
-    """Return the key of a delete file's bitmaps in the worker's memory."""
-    compared_by = files.canonical_for(context.storage).__name__
-    only = _target(context, task, delete)[1]
-    # What was read without verification must not be used by a scan that verifies.
-    verified = context.settings.verify_checksums
-    read = fingerprint.of_store(context.storage), delete.path, fingerprint.of_delete(delete)
-    return "position", *read, compared_by, only, verified
-
-
-def _load_file(
-    context: TableContext,
-    task: DataFileWithDeletes,
-    delete: DeleteFile,
-    content: bytes | memoryview | None,
-    metrics: Metrics,
-) -> BitMap64 | None:
-    """Return one delete file's positions of the task's data file; None if it has none."""
-    canonical = files.canonical_for(context.storage)
-    target, only = _target(context, task, delete)
-    key = _file_key(context, task, delete)
-    with CACHE.exclusive(key):  # threads that need another file do not wait for this one
-        by_path = CACHE.get(key)
-        if by_path is not None:
-            metrics.add("delete_files.cached")
-        else:
-            reader = PositionReader(context, delete, canonical, only, content)
-            by_path = reader.read(metrics)
-            CACHE.put(key, by_path, reader.nbytes, limit=context.settings.memory_budget)
-    bitmap = by_path.get(target)
-    assert bitmap is None or isinstance(bitmap, BitMap64)
-    return bitmap
+def _load_files(
+    context: TableContext, task: DataFileWithDeletes, metrics: Metrics, contents: DeleteContents | None
+) -> list[BitMap64]:
+    """Return the positions of the task's data file in each positional delete file that has some."""
+    deletes = [delete for delete in task.deletes if delete.content == "position"]
+    keys = [(delete, _key(context, task, delete), _only(context, task, delete)) for delete in deletes]
+    missing = [delete for delete, key, _ in keys if CACHE.get(key) is None]
+    if contents is not None:
+        contents.ask(missing)
+    canonical, limit = files.canonical_for(context.storage), context.settings.memory_budget
+    found, is_missing = [], {id(delete) for delete in missing}
+    with closing(fetch_ahead(context, missing, contents)) as fetched:
+        for delete, key, only in keys:
+            content = next(fetched)[1] if id(delete) in is_missing else None
+            with CACHE.exclusive(key):  # threads that need another file do not wait for this one
+                by_path = CACHE.get(key)
+                if by_path is not None:
+                    metrics.add("delete_files.cached")
+                else:
+                    reader = PositionReader(context, delete, canonical, only, content)
+                    by_path = reader.read(metrics)
+                    CACHE.put(key, by_path, reader.nbytes, limit=limit)
+            bitmap = by_path.get(canonical(task.written_path))
+            assert bitmap is None or isinstance(bitmap, BitMap64)
+            if bitmap is not None:
+                found.append(bitmap)
+    return found

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from twostage.deletes.files.columns import read_columns
-from twostage.deletes.files.wanted_fields import WantedField, corrupt
+from twostage.deletes.files.wanted_fields import NeededRows, WantedField, corrupt
 from twostage.errors import ResourceLimitError
 from twostage.storage.location import parse_location
 
@@ -86,7 +86,7 @@ class PositionReader:
             self._delete,
             (FILE_PATH, POSITION),
             metrics,
-            may_hold=may_hold,
+            needed=NeededRows(may_hold=may_hold),
             content=self._content,
         )
         for _, (paths, positions) in batches:

@@ -137,7 +137,7 @@ def test_a_task_without_equality_deletes(tmp_path):
     context, positions = context_of(tmp_path, [K]), delete_of(tmp_path / "p.parquet", "position")
     for deletes in (
         TaskDeletes(context, task_of(positions), Metrics()),
-        TaskDeletes.none(context, task_of(positions, delete_of(tmp_path / "d", "equality")), Metrics()),
+        TaskDeletes(context, task_of(positions, delete_of(tmp_path / "d", "equality")), Metrics()).none(),
     ):
         assert not deletes
         assert deletes.files == ()

@@ -270,3 +270,34 @@ def test_equality_ids_are_a_set(delete: DeleteFile) -> None:
     one, other = (replace(delete, equality_ids=ids) for ids in ((1, 2), (2, 1)))
     assert fingerprint.of_delete(one) == fingerprint.of_delete(other)
     assert fingerprint.of_set(["a", "b"]) == fingerprint.of_set(["b", "a"])
+
+
+SECRETS = {
+    "s3.access-key-id": "canary",
+    "s3.secret-access-key": "canary",
+    "s3.session-token": "canary",
+    "gcs.oauth2.token": "canary",
+    "adls.sas-token": "canary",
+}
+
+
+def of_store(properties: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    return fingerprint.of_store(Storage(properties=properties))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("s3.endpoint", "gcs.service.host", "adls.account-name", "adls.blob-storage-authority", "hdfs.host"),
+        *("adls.blob-storage-scheme", "hdfs.port", "gcs.project-id"),
+    ],
+)
+def test_stores_differ_by_where_they_are(name: str) -> None:
+    one, other = of_store({name: "http://one", **SECRETS}), of_store({name: "http://other", **SECRETS})
+    assert one != other
+    assert "canary" not in str(one)
+    assert of_store({name: "http://one"}) == one
+
+
+def test_a_login_in_an_address_is_masked() -> None:
+    assert "canary" not in str(of_store({"s3.endpoint": "http://me:canary@host"}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,12 @@ from declared.types import Column, Struct
 from random_predicates import answer
 from scan_values import context_of, delete_of
 from twostage.deletes.files import columns
-from twostage.deletes.files.columns import are_remote, fetch_ahead, read_columns
-from twostage.deletes.files.wanted_fields import WantedField
-from twostage.errors import CorruptFileError, MissingFileError, StorageError
+from twostage.deletes.files.columns import read_columns
+from twostage.deletes.files.wanted_fields import NeededRows, WantedField
+from twostage.errors import CorruptFileError, StorageError
 from twostage.metrics import Metrics
 from twostage.predicates.predicate import And, Column as Named, Compare, In, IsNull
 from twostage.schema import Primitive
-from twostage.storage.location import parse_location
 from twostage.task import DeleteFile
 
 FORMATS = pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
@@ -140,7 +138,7 @@ def test_no_row_that_a_predicate_wants_is_left_out(
         Compare("<", k, 1000),
         IsNull(k),
     ):
-        found = read(delete, predicate=predicate)
+        found = read(delete, needed=NeededRows(predicate=predicate))
         needed = [row for row in pairs(rows) if answer(predicate, {1: row[0], 2: row[1]}) is True]
         assert set(needed) <= set(found)
         left_out += len(rows) - len(found)
@@ -157,7 +155,9 @@ def test_row_groups_by_the_bounds_of_the_first_field(tmp_path: Path) -> None:
         seen.append((bounds.lower, bounds.upper))
         return bool(bounds.lower == "/lake/3")
 
-    assert read(delete, wanted, may_hold=may_hold) == [("/lake/3", n) for n in range(24, 32)]
+    assert read(delete, wanted, needed=NeededRows(may_hold=may_hold)) == [
+        ("/lake/3", n) for n in range(24, 32)
+    ]
     assert seen == [(f"/lake/{n}", f"/lake/{n}") for n in range(5)]
 
 
@@ -170,11 +170,12 @@ def test_a_field_that_is_read_first_may_spare_the_others(tmp_path: Path) -> None
         tested.extend(array.to_pylist())
         return 42 in array.to_pylist()
 
-    assert read(delete, first=0, may_match=may_match) == pairs()[40:48]
+    assert read(delete, needed=NeededRows(first=0, may_match=may_match)) == pairs()[40:48]
     assert tested == [k for k, _ in pairs()]
     # A field that the file lacks tells nothing.
     absent = (*WANTED, WantedField(field_id=9, names=("x",)))
-    assert len(read(delete, absent, first=2, may_match=lambda _: False)) == 100
+    none = NeededRows(first=2, may_match=lambda _: False)
+    assert len(read(delete, absent, needed=none)) == 100
 
 
 @pytest.mark.parametrize("name", ["d.parquet", "d.orc", "d.avro"])
@@ -230,86 +231,3 @@ def test_fewer_rows_than_the_footer_says_are_an_error(
     monkeypatch.setattr(pq, "ParquetFile", Short)
     with pytest.raises(CorruptFileError, match="Row group 0 holds 8 rows, decoded 7"):
         read(delete)
-
-
-def remote(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let local files pass for an object store's."""
-    monkeypatch.setattr(columns, "parse_location", lambda path: parse_location(f"s3://bucket{path}"))
-
-
-def contents(folder: Path, sizes: Sequence[int], **settings: Any) -> list[bytes | None]:
-    deletes = []
-    for number, size in enumerate(sizes):
-        (folder / f"{number}.parquet").write_bytes(bytes([number]) * size)
-        deletes.append(delete_of(folder / f"{number}.parquet", "equality"))
-    found = list(fetch_ahead(context_of(folder, settings=settings), deletes))
-    assert [delete for delete, _ in found] == deletes
-    return [content for _, content in found]
-
-
-def test_remote_files_come_in_order_with_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for large ones, of which a part may do, and those of whose size nothing is known."""
-    remote(monkeypatch)
-    monkeypatch.setattr(columns, "MAX_WHOLE_FILE_BYTES", 100)
-    sizes = [5, 100, 101, 0, 7, 8, 9, 10, 11, 12]
-    right = [bytes([number]) * size if 0 < size <= 100 else None for number, size in enumerate(sizes)]
-    for parallel in (2, 4, 50):
-        assert contents(tmp_path, sizes, parallel_requests=parallel) == right
-
-
-@pytest.mark.parametrize("case", ["local", "one", "one request at a time"])
-def test_where_fetching_ahead_gains_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
-) -> None:
-    if case != "local":
-        remote(monkeypatch)
-    parallel = 1 if case == "one request at a time" else 4
-    sizes = [5] if case == "one" else [5, 6, 7]
-    assert contents(tmp_path, sizes, parallel_requests=parallel) == [None] * len(sizes)
-
-
-def test_no_more_requests_than_the_option_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    remote(monkeypatch)
-    running, most, lock, real = [0], [0], threading.Lock(), columns.files.read_all
-
-    def counted(*given: Any, **named: Any) -> bytes:
-        with lock:
-            running[0] += 1
-            most[0] = max(most[0], running[0])
-        content = real(*given, **named)
-        with lock:
-            running[0] -= 1
-        return content
-
-    monkeypatch.setattr(columns.files, "read_all", counted)
-    assert contents(tmp_path, range(1, 40), parallel_requests=3) == [bytes([n]) * (n + 1) for n in range(39)]
-    assert 1 <= most[0] <= 3
-
-
-def test_who_stops_reading_ends_the_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    remote(monkeypatch)
-    deletes = [write(tmp_path / f"{n}.parquet") for n in range(5)]
-    before = set(threading.enumerate())
-    fetched = fetch_ahead(context_of(tmp_path), deletes)
-    next(fetched)
-    fetched.close()
-    assert set(threading.enumerate()) <= before
-
-
-def test_local_and_remote_files(tmp_path: Path) -> None:
-    local = delete_of(tmp_path / "d.parquet", "equality")
-    assert not are_remote([])
-    assert not are_remote([local])
-    assert are_remote([DeleteFile(content="equality", format="parquet", path="s3://b/d", written_path="s3://b/d",
-                                  file_size=1, record_count=1, sequence_number=1)])  # fmt: skip
-
-
-def test_a_missing_file_fails_in_its_turn_and_ends_the_others(tmp_path):
-    context = context_of(tmp_path)
-    deletes = [delete_of(tmp_path / f"{number}.parquet", "equality", file_size=9) for number in range(3)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "parse_location", lambda path: parse_location(f"s3://bucket{path}"))
-        before = set(threading.enumerate())
-        with pytest.raises(MissingFileError, match=r"0\.parquet"):
-            list(columns.fetch_ahead(context, deletes))
-        assert set(threading.enumerate()) <= before

@@ -9,9 +9,8 @@ import pytest
 
 from twostage.deletes.files.wanted_fields import WantedField, leaf_arrays, resolve
 from twostage.errors import CorruptFileError
-from twostage.options import ReadSettings
-from twostage.schema import Schema
-from twostage.task import DeleteFile, ScanContext
+from twostage.formats.file_schema import identify
+from twostage.task import DeleteFile
 
 DELETE = DeleteFile(
     content="equality",
@@ -30,16 +29,7 @@ def field(name: str, kind: pa.DataType, field_id: int | None) -> pa.Field:
 
 def find(fields: list[pa.Field], *wanted: WantedField, name_mapping: Any = None) -> list[int | None]:
     """Return the number of the leaf of each wanted field."""
-    context = ScanContext(
-        scan_id="",
-        table="t",
-        snapshot_id=1,
-        schema=Schema(schema_id=0, fields=()),
-        projection=(),
-        name_mapping=name_mapping,
-        settings=ReadSettings(),
-    )
-    found = resolve(pa.schema(fields), context, DELETE, wanted)
+    found = resolve(identify(pa.schema(fields), name_mapping or (), path=DELETE.path), DELETE, wanted)
     return [None if one is None else one.first_leaf for one in found]
 
 
