@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import resolver
 import twostage
 from comparison import Prepared
-from spark_archive import jvm_options
+from spark_archive import ONE_JVM, jvm_options
 from workshop import Workshop
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "1g",
+        **ONE_JVM,
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",

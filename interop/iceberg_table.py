@@ -17,6 +17,7 @@ from declared.content import ContentFile, DataFile, EqualityDelete, PositionDele
 from declared.files import FileOptions, write_rows
 from declared.metadata import metadata_json
 from declared.types import Struct, type_json
+from spark_archive import ONE_JVM
 from tables import Table
 
 if TYPE_CHECKING:
@@ -395,7 +396,7 @@ def start_session() -> SparkSession:
     for key, value in {
         "spark.jars.packages": resolver.RUNTIME,
         "spark.ui.enabled": "false",
-        "spark.driver.memory": "1g",
+        **ONE_JVM,
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
     }.items():
         builder = builder.config(key, value)

@@ -15,18 +15,22 @@ import tempfile
 from pathlib import Path
 
 ARCHIVE = Path(sys.prefix, "spark.jsa")
-TEST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -XX:NewRatio=1"
+TEST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -XX:NewRatio=1 -XX:MetaspaceSize=256m"
 """JVMs that live for seconds or minutes spend 40 % of their CPU on code that the second compiler makes too late.
 
 Without the second compiler 48 MiB are reserved for code, of which queries of TPC-DS fill 46: what was compiled was
 swept away and compiled again. Half of the heap is for what is new, as a test keeps little."""
 ONE_JVM = {
     "spark.driver.memory": "2g",
+    "spark.buffer.pageSize": "1m",
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.sql.ui.retainedExecutions": "20",
 }
-"""Confs of the JVM that runs hundreds of tests: with 1 GiB, garbage collection took a third of its CPU in the end."""
+"""Confs of the JVM that runs hundreds of tests.
+
+With 1 GiB, garbage collection took a third of its CPU in the end. Spark derives the size of memory pages from the heap:
+each join, aggregate and sort of a few rows took 32 to 64 MiB, and every few of them a full collection."""
 
 
 def jvm_options() -> str:
