@@ -8,7 +8,7 @@ export PYSPARK_PYTHON = $(CURDIR)/$(VENV)/bin/python
 export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 export SPARK_LOCAL_IP = 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
-WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder  # worker processes, a test file at a time, the longest first; WORKERS= for one
+WORKERS ?= -n 3 --dist loadfile --no-loadscope-reorder  # worker processes for 2 cores, as many tests wait; a test file at a time, the longest first; WORKERS= for one
 
 ##@ Use
 .PHONY: help

@@ -51,7 +51,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what is long: begun last, it would keep one process busy while the other has nothing left to do."""
+    """Begin with what is long: begun last, it would keep one process busy while the others have nothing left to do."""
 
     def rank(item: pytest.Item) -> int:
         place = item.path.relative_to(HERE).as_posix() if item.path.is_relative_to(HERE) else ""
