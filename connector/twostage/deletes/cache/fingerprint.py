@@ -5,8 +5,9 @@ All three caches of deletes use them: the worker's memory (`memory`, with facts 
 process), the host's files (`host`: they are part of the file names) and compiled deletes.
 
 The rules: two values that could differ have different fingerprints, so that a cached value is used only if
-building it again would give the same (two stores whose buckets have one name are told apart); and a fingerprint reveals no path and no secret. Paths are hashed as
-they are, except for a password before the host; credentials are not hashed at all.
+building it again would give the same (two stores whose buckets have one name are told apart); and a
+fingerprint reveals no path and no secret. Paths are hashed as they are, except for a password before the
+host; credentials are not hashed at all.
 
 Cost: 2 to 3 µs for a delete file seen before (most of it `files.modified`), 11 µs for a new one; a thousand
 of them may apply to each task.

@@ -161,11 +161,14 @@ def _load_files(
 ) -> list[BitMap64]:
     """Return the positions of the task's data file in each positional delete file that has some."""
     deletes = [delete for delete in task.deletes if delete.content == "position"]
+    if not deletes:
+        return []
     keys = [(delete, _key(context, task, delete), _only(context, task, delete)) for delete in deletes]
     missing = [delete for delete, key, _ in keys if CACHE.get(key) is None]
     if contents is not None:
         contents.ask(missing)
     canonical, limit = files.canonical_for(context.storage), context.settings.memory_budget
+    target = canonical(task.written_path)
     found, is_missing = [], {id(delete) for delete in missing}
     with closing(fetch_ahead(context, missing, contents)) as fetched:
         for delete, key, only in keys:
@@ -178,7 +181,7 @@ def _load_files(
                     reader = PositionReader(context, delete, canonical, only, content)
                     by_path = reader.read(metrics)
                     CACHE.put(key, by_path, reader.nbytes, limit=limit)
-            bitmap = by_path.get(canonical(task.written_path))
+            bitmap = by_path.get(target)
             assert bitmap is None or isinstance(bitmap, BitMap64)
             if bitmap is not None:
                 found.append(bitmap)
